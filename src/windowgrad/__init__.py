@@ -1,0 +1,31 @@
+"""Pooling and convolution in any dimension, with a written meaning."""
+
+from windowgrad import dispatch, errors, functional, geometry, ops, params, spec
+from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError
+from windowgrad.functional import *  # noqa: F403  # its __all__ is the list of public functions, in one place
+from windowgrad.functional import __all__ as _functions
+from windowgrad.spec import Dual
+
+__all__ = [
+    "Dual",
+    "KindError",
+    "OptionError",
+    "WindowError",
+    "WindowgradError",
+    "dispatch",
+    "errors",
+    "functional",
+    "geometry",
+    "ops",
+    "params",
+    "spec",
+    *_functions,
+]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":  # read when asked for: the version stands in the package's metadata, which is slow to load
+        from importlib.metadata import version
+
+        return version(__name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

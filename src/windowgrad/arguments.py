@@ -1,0 +1,85 @@
+"""Reading the arguments of a call: integers, one entry per axis, (before, after) pairs, and what to say when they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import index
+from typing import cast
+
+import numpy as np
+
+from windowgrad.errors import KindError, WindowError, show
+
+Size = int | Sequence[int]
+Pairs = tuple[tuple[int, int], ...]
+Padding = int | Sequence[int | Sequence[int]]
+
+
+def as_int(name: str, value: object, least: int, where: str = "") -> int:
+    """`value` as a Python int that is at least `least`; floats and bools are not integers."""
+    if isinstance(value, (bool, np.bool_)):
+        raise KindError(f"{name}={show(value)}{where}: must be an integer, not a bool")
+    try:
+        number = index(value)  # type: ignore[arg-type]  # anything may come in; TypeError says it is no integer
+    except TypeError:
+        raise KindError(f"{name}={show(value)}{where}: must be an integer, not {type(value).__name__}") from None
+    if number < least:
+        wanted = "must not be negative" if least == 0 else f"must be at least {least}"
+        raise WindowError(f"{name}={show(number)}{where}: {wanted}")
+    return number
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) != 0
+
+
+def axes(name: str, value: object, rank: int | None = None) -> tuple[object, ...]:
+    """One entry per axis. With a known rank a lone value stands for every axis; with no rank it is refused."""
+    if not _is_sequence(value):
+        if rank is None:
+            raise KindError(
+                f"{name}={show(value)}: must be a tuple with one entry per axis; "
+                f"write ({show(value)}, {show(value)}) for two axes, or call the 1d, 2d or 3d function"
+            )
+        return (value,) * rank
+    entries = tuple(cast(Iterable[object], value))
+    if rank is not None and len(entries) != rank:
+        hint = "; a (before, after) pair per axis is written ((before, after),)" if (name, rank) == ("padding", 1) else ""
+        raise WindowError(f"{name}={show(entries)}: has {len(entries)} entries for {rank} {plural('axis', rank)}{hint}")
+    if not entries:
+        raise WindowError(f"{name}=(): must have at least one entry")
+    return entries
+
+
+def plural(word: str, count: int) -> str:
+    return word if count == 1 else {"axis": "axes"}.get(word, word + "s")
+
+
+def ints(name: str, value: object, rank: int | None = None, least: int = 1) -> tuple[int, ...]:
+    """One integer per axis, each at least `least`."""
+    return tuple(as_int(name, v, least, f" on axis {a}") for a, v in enumerate(axes(name, value, rank)))
+
+
+def pairs(name: str, value: object, rank: int | None = None) -> Pairs:
+    """One (before, after) pair per axis; a lone integer is both."""
+
+    def pair(axis: int, entry: object) -> tuple[int, int]:
+        both = tuple(cast(Iterable[object], entry)) if _is_sequence(entry) else (entry, entry)
+        if len(both) != 2:
+            raise WindowError(f"{name}={show(entry)} on axis {axis}: must be an integer or a (before, after) pair")
+        try:
+            return as_int(name, both[0], 0), as_int(name, both[1], 0)
+        except (KindError, WindowError) as error:  # name the whole entry, not the half of it
+            said = str(error).partition(": ")[2]
+            raise type(error)(f"{name}={show(entry)} on axis {axis}: {said}") from None
+
+    return tuple(pair(a, entry) for a, entry in enumerate(axes(name, value, rank)))
+
+
+def flags(name: str, value: object, rank: int) -> tuple[bool, ...]:
+    """One bool per axis."""
+    found = axes(name, value, rank)
+    for entry in found:
+        if not isinstance(entry, (bool, np.bool_)):
+            raise KindError(f"{name}={show(entry)}: must be True or False")
+    return tuple(bool(entry) for entry in found)

@@ -1,0 +1,115 @@
+"""Who computes: from an operator, a rule and the arrays to an implementation. There is no silent fallback to something slow.
+
+An array type of your own takes part by one method, tried in the order of the arguments:
+
+    def __windowgrad__(self, op, rule, params, arrays): ...
+
+It gets the operator's record, the rule's name ("forward", "jvp", "vjp", "with_indices"), the parameters and all arrays
+of the call, and returns the result, or NotImplemented to pass. Inside, `run` computes on the arrays it wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from windowgrad.errors import KindError, WindowError
+from windowgrad.geometry import refuse_unallocatable
+from windowgrad.kernels.dtypes import is_supported, native
+from windowgrad.params import Params
+from windowgrad.spec.op import Op
+
+KERNELS = {  # operator -> (module of kernels, prefix of its functions there)
+    "max_pool": ("pooling", "max"),
+    "avg_pool": ("pooling", "mean"),
+    "smooth_max_pool": ("pooling", "smooth"),
+    "conv": ("convolution", "conv"),
+    "conv_transpose": ("convolution", "conv"),
+    "pad": ("padding", "pad"),
+    "unpad": ("padding", "unpad"),
+}
+
+
+def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
+    """The meaning itself, over whatever scalars the arrays hold."""
+    try:
+        return getattr(op, rule)(params, *arrays)
+    except KindError:
+        raise
+    except TypeError as error:
+        kinds = sorted({type(cell).__name__ for array in arrays for cell in array.flat})
+        raise KindError(f"{op.name} cannot compute with cells of type {', '.join(kinds)}: {error}") from error
+
+
+def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
+    """A kernel over machine numbers. NaN and infinity are results, not warnings."""
+    module, prefix = KERNELS[op.name]
+    kernel = getattr(import_module(f"windowgrad.kernels.{module}"), f"{prefix}_{rule}")
+    with np.errstate(all="ignore"):
+        return kernel(params, *(native(array) for array in arrays))
+
+
+Route = Callable[[Op, str, Params, Sequence[Any]], Any]
+ROUTES: tuple[tuple[str, Callable[[Sequence[Any]], bool], Route], ...] = (
+    # the arrays                     recognised by                                              computed by
+    ("NumPy arrays of objects", lambda arrays: any(a.dtype == object for a in arrays), by_spec),
+    ("NumPy arrays of numbers", lambda arrays: all(is_supported(a.dtype) for a in arrays), by_kernel),
+)
+
+
+def run(op: Op, rule: str, params: Params, *arrays: Any) -> Any:
+    """One rule of one operator on the arrays you hold; every kind and shape is checked before any work."""
+    names = argument_names(op, rule, len(arrays))
+    if not isinstance(params, op.params):
+        raise KindError(f"params={params!r}: {op.name} takes {op.params.__name__}")
+    for array in arrays:
+        announced = getattr(type(array), "__windowgrad__", None)
+        if announced is not None and (result := announced(array, op, rule, params, arrays)) is not NotImplemented:
+            return result
+    for name, array in zip(names, arrays, strict=True):
+        check_kind(name, array)
+    check_shapes(rule, params, names, arrays)
+    return next(route for _, holds, route in ROUTES if holds(arrays))(op, rule, params, arrays)
+
+
+def argument_names(op: Op, rule: str, given: int) -> list[str]:
+    """The names of the arrays of a call with `given` of them: inputs, then tangents or the gradient."""
+    for count in range(len(op.inputs) - op.optional, len(op.inputs) + 1):
+        inputs = list(op.inputs[:count])
+        names = inputs + {"jvp": [f"d{name}" for name in inputs], "vjp": ["g"]}.get(rule, [])
+        if len(names) == given:
+            return names
+    raise KindError(f"{op.name}.{rule} got {given} arrays: it takes {', '.join(names)}")
+
+
+def check_kind(name: str, array: Any) -> None:
+    if isinstance(array, np.ma.MaskedArray):
+        raise KindError(f"{name}: a masked array; fill it first, or say what a masked cell means by padding and ties")
+    if not isinstance(array, np.ndarray):
+        kind = (
+            type(array).__qualname__
+            if type(array).__module__ == "builtins"
+            else f"{type(array).__module__}.{type(array).__qualname__}"
+        )
+        raise KindError(f"{name}: must be a NumPy array, not {kind}; numpy.asarray({name}) may make it one")
+    if array.dtype != object and not is_supported(array.dtype):
+        wanted = "bool, int8 to int64, uint8 to uint64, float16, float32, float64, or object"
+        raise KindError(f"{name}: an array of {array.dtype} cannot be computed with; it must be {wanted}")
+
+
+def check_shapes(rule: str, params: Params, names: Sequence[str], arrays: Sequence[Any]) -> None:
+    """The shape rule of the operator, tangents like their inputs, the gradient like the output."""
+    extra = {"jvp": len(arrays) // 2, "vjp": 1}.get(rule, 0)
+    inputs = arrays[: len(arrays) - extra]
+    shapes = [array.shape for array in inputs]
+    out = params.out_shape(*shapes)
+    wanted = shapes if rule == "jvp" else [out]
+    for name, array, shape in zip(names[len(inputs) :], arrays[len(inputs) :], wanted, strict=False):
+        if array.shape != shape:
+            what = f"that of {name[1:]}" if rule == "jvp" else "that of the output"
+            raise WindowError(f"{name} of shape {array.shape}: must be {shape}, {what}")
+    refuse_unallocatable(out, max(array.dtype.itemsize for array in arrays))
+    params.check(*shapes)

@@ -1,0 +1,35 @@
+"""The errors a user sees. Each is a ValueError or a TypeError too, so ordinary handlers catch them."""
+
+
+class WindowgradError(Exception):
+    """The common base. `call` is the public call that failed; it is shown behind the message."""
+
+    call: str | None = None
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{message} [{self.call}]" if self.call else message
+
+
+class WindowError(WindowgradError, ValueError):
+    """A size, a shape or a window that does not fit."""
+
+
+class OptionError(WindowgradError, ValueError):
+    """An option with a value it cannot have."""
+
+
+class KindError(WindowgradError, TypeError):
+    """An argument, an array or a scalar of a kind that cannot be used there."""
+
+
+def show(value: object, width: int = 80) -> str:
+    """`value` for a message: on one line, cut to `width`, and never failing (Python does not print very long integers)."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"{'-' if value < 0 else ''}2**{value.bit_length() - 1}…"
+    if isinstance(value, (tuple, list)):
+        inner = ", ".join(show(entry) for entry in value) + ("," if len(value) == 1 else "")
+        text = f"({inner})" if isinstance(value, tuple) else f"[{inner.rstrip(',')}]"
+    else:
+        text = " ".join(repr(value).split())
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,38 @@
+"""The public call, so that an error can show it: `max_pool2d(x: float32(1, 3, 8, 8), kernel_size=3, padding=-1)`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from windowgrad.errors import WindowgradError, show
+
+
+class Call:
+    """Around the body of a public function: an error that leaves it names the call. Costs nothing while all is well."""
+
+    __slots__ = ("arguments", "function")
+
+    def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+        self.function, self.arguments = function, arguments
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, WindowgradError) and error.call is None:
+            error.call = str(self)
+
+    def __str__(self) -> str:
+        parameters = inspect.signature(self.function).parameters.values()
+        given = (shown(p.name, self.arguments[p.name]) for p in parameters if self.arguments[p.name] is not p.default)
+        return f"{self.function.__name__}({', '.join(given)})"
+
+
+def shown(name: str, value: Any) -> str:
+    """Arrays by kind and shape, everything else by value."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{name}: {value.dtype}{tuple(value.shape)}"
+    return f"{name}={show(value)}"

@@ -1,0 +1,94 @@
+"""Convolution, transposed convolution and padding, as users call them: the last axes, with channels before them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from windowgrad.arguments import Padding, Size
+from windowgrad.errors import KindError, WindowError
+from windowgrad.functional import signatures as types
+from windowgrad.functional.call import Call
+from windowgrad.functional.pooling import named
+from windowgrad.geometry import Sliding, conv_padding
+from windowgrad.ops import OPS
+from windowgrad.params import ConvParams, PadParams, TransposeParams, UnpadParams
+
+
+def kernel_of(rank: int | None, weight: Any) -> tuple[int, ...]:
+    """The window of a weight: all its axes but the two of the channels."""
+    if not hasattr(weight, "shape"):
+        raise KindError(f"weight: must be an array, not {type(weight).__name__}; write numpy.asarray(...)")
+    shape = tuple(weight.shape)
+    if len(shape) < 3 or (rank is not None and len(shape) != rank + 2):
+        wanted = "at least 3 axes" if rank is None else f"{rank + 2} axes"
+        raise WindowError(f"weight of shape {shape}: must have {wanted}, two for channels and one per axis of the window")
+    return shape[2:]
+
+
+def window_of(rank: int | None, weight: Any, stride: Any, padding: Any, dilation: Any) -> Sliding:
+    kernel = kernel_of(rank, weight)
+    return Sliding(kernel, 1 if stride is None else stride, conv_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
+
+
+def _conv(rank: int | None) -> types.Conv:
+    def convolve(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Size = 1,
+        padding: Padding | Literal["valid", "same"] = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+    ) -> Any:
+        """Cross-correlation of x (…, in, *spatial) with weight (out, in ÷ groups, *window), plus bias (out,).
+
+        `padding` may also be "valid" (none) or "same" (stride 1; an odd cell goes after).
+        """
+        with Call(convolve, locals()):
+            params = ConvParams(window_of(rank, weight, stride, padding, dilation), groups)
+            return OPS["conv"].forward(params, *(a for a in (x, weight, bias) if a is not None))
+
+    return named(convolve, "conv", rank)
+
+
+def _conv_transpose(rank: int | None) -> types.ConvTranspose:
+    def convolve(
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Size = 1,
+        padding: Padding = 0,
+        output_padding: Size = 0,
+        groups: int = 1,
+        dilation: Size = 1,
+    ) -> Any:
+        """The adjoint of `conv` in its input: x (…, in, *spatial), weight (in, out ÷ groups, *window), bias (out,).
+
+        Several sizes have the same convolution; `output_padding` chooses among them by adding cells at the end.
+        """
+        with Call(convolve, locals()):
+            if isinstance(padding, str):
+                raise KindError(f"padding={padding!r}: must be an integer or one entry per axis")
+            window = window_of(rank, weight, stride, padding, dilation)
+            params = TransposeParams(window, groups, output_padding)  # type: ignore[arg-type]  # made one per axis there
+            return OPS["conv_transpose"].forward(params, *(a for a in (x, weight, bias) if a is not None))
+
+    return named(convolve, "conv_transpose", rank)
+
+
+def pad(x: types.A, padding: Padding) -> types.A:
+    """Zeros around the last axes: one integer or one (before, after) pair per axis."""
+    with Call(pad, locals()):
+        y: types.A = OPS["pad"].forward(PadParams(padding), x)  # type: ignore[arg-type]  # made pairs there
+        return y
+
+
+def unpad(x: types.A, padding: Padding) -> types.A:
+    """The cells inside the padding of the last axes: undoes `pad`, and is its adjoint."""
+    with Call(unpad, locals()):
+        y: types.A = OPS["unpad"].forward(UnpadParams(padding), x)  # type: ignore[arg-type]  # made pairs there
+        return y
+
+
+conv, conv1d, conv2d, conv3d = map(_conv, (None, 1, 2, 3))
+conv_transpose, conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_conv_transpose, (None, 1, 2, 3))

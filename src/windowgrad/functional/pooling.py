@@ -1,0 +1,221 @@
+"""Pooling, as users call it. Every function pools the last axes; all axes before them are batch.
+
+A family is written once: the factory makes it for any rank (`rank=None`, where `kernel_size` is a tuple and its length
+is the rank) and for rank 1, 2 and 3, where an int means the same on every axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from windowgrad.arguments import Padding, Size, axes, flags
+from windowgrad.functional import signatures as types
+from windowgrad.functional.call import Call
+from windowgrad.geometry import Adaptive, Global, Sliding
+from windowgrad.ops import OPS
+from windowgrad.params import MaxParams, MeanParams, SmoothParams
+
+F = TypeVar("F", bound=Callable[..., Any])
+MAX, MEAN, SMOOTH = OPS["max_pool"], OPS["avg_pool"], OPS["smooth_max_pool"]
+
+
+def named(function: F, family: str, rank: int | None) -> F:
+    """The function under its public name: max_pool, or max_pool2d where the rank is fixed."""
+    name = family if rank is None else f"{family}{rank}d"
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    return function
+
+
+def sliding(rank: int | None, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any) -> Sliding:
+    sizes: Any = axes("kernel_size", kernel, rank)
+    return Sliding(sizes, stride, padding, dilation, flags("ceil_mode", ceil_mode, 1)[0])
+
+
+def adaptive(rank: int | None, output_size: Any) -> Adaptive:
+    sizes: Any = axes("output_size", output_size, rank)
+    return Adaptive(sizes)
+
+
+def maximum(params: MaxParams, x: Any, return_indices: object) -> Any:
+    rule = MAX.with_indices if flags("return_indices", return_indices, 1)[0] else MAX.forward
+    assert rule is not None  # maximum has indices
+    return rule(params, x)
+
+
+# --- windows -----------------------------------------------------------------------------------------------------
+
+
+def _max_pool(rank: int | None) -> types.MaxPool[Size]:
+    def pool(
+        x: Any,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Padding = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+        *,
+        ties: str = "first",
+        empty: str = "zero",
+    ) -> Any:
+        """The greatest value of each window. Padded cells are absent; NaN is greatest; the first of equals wins.
+
+        `return_indices` also gives the flat index of each winner in its plane. `ties` ("first", "all", "split") says who
+        gets the derivative among equals. A window with no real cell gives 0 and index −1, or `empty="raise"` refuses it.
+        """
+        with Call(pool, locals()):
+            params = MaxParams(sliding(rank, kernel_size, stride, padding, dilation, ceil_mode), ties, empty)
+            return maximum(params, x, return_indices)
+
+    return named(pool, "max_pool", rank)
+
+
+def _avg_pool(rank: int | None) -> types.AvgPool[Size]:
+    def pool(
+        x: Any,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Padding = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+        *,
+        dilation: Size = 1,
+    ) -> Any:
+        """The mean of each window. The divisor counts the cells inside the padded input, or only the real ones
+        (`count_include_pad=False`), and never the overhang of ceil mode; `divisor_override` replaces it."""
+        with Call(pool, locals()):
+            window = sliding(rank, kernel_size, stride, padding, dilation, ceil_mode)
+            return MEAN.forward(MeanParams(window, count_include_pad, divisor_override), x)
+
+    return named(pool, "avg_pool", rank)
+
+
+def _smooth_max_pool(rank: int | None) -> types.SmoothMaxPool[Size]:
+    def pool(
+        x: Any,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Padding = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        *,
+        beta: Any,
+    ) -> Any:
+        """(1/β)·log Σ exp(β·x) over each window: a smooth maximum for β > 0, a smooth minimum for β < 0. It never overflows.
+
+        Padded cells count as zeros, or not at all (`count_include_pad=False`), which tends to `max_pool` as β grows.
+        """
+        with Call(pool, locals()):
+            window = sliding(rank, kernel_size, stride, padding, dilation, ceil_mode)
+            return SMOOTH.forward(SmoothParams(window, beta, count_include_pad), x)
+
+    return named(pool, "smooth_max_pool", rank)
+
+
+# --- adaptive bins -----------------------------------------------------------------------------------------------
+
+
+def _adaptive_max_pool(rank: int | None) -> types.AdaptiveMaxPool[types.Bins]:
+    def pool(x: Any, output_size: types.Bins, return_indices: bool = False, *, ties: str = "first") -> Any:
+        """The greatest value of each of `output_size` bins per axis (None keeps an axis), with `max_pool`'s rules."""
+        with Call(pool, locals()):
+            return maximum(MaxParams(adaptive(rank, output_size), ties), x, return_indices)
+
+    return named(pool, "adaptive_max_pool", rank)
+
+
+def _adaptive_avg_pool(rank: int | None) -> types.AdaptiveAvgPool[types.Bins]:
+    def pool(x: Any, output_size: types.Bins) -> Any:
+        """The mean of each of `output_size` bins per axis (None keeps an axis)."""
+        with Call(pool, locals()):
+            return MEAN.forward(MeanParams(adaptive(rank, output_size)), x)
+
+    return named(pool, "adaptive_avg_pool", rank)
+
+
+def _adaptive_smooth_max_pool(rank: int | None) -> types.AdaptiveSmoothMaxPool[types.Bins]:
+    def pool(x: Any, output_size: types.Bins, *, beta: Any) -> Any:
+        """The smooth maximum of each of `output_size` bins per axis (None keeps an axis)."""
+        with Call(pool, locals()):
+            return SMOOTH.forward(SmoothParams(adaptive(rank, output_size), beta), x)
+
+    return named(pool, "adaptive_smooth_max_pool", rank)
+
+
+# --- everything --------------------------------------------------------------------------------------------------
+
+
+def global_max_pool(x: types.A, rank: int, *, keepdims: bool = True, ties: types.Ties = "all") -> types.A:
+    """The greatest value over the last `rank` axes, which stay with length 1 or go. Every maximum gets the gradient."""
+    with Call(global_max_pool, locals()):
+        y: types.A = MAX.forward(MaxParams(Global(rank, keepdims), ties), x)
+        return y
+
+
+def global_avg_pool(x: types.A, rank: int, *, keepdims: bool = True) -> types.A:
+    """The mean over the last `rank` axes, which stay with length 1 or go."""
+    with Call(global_avg_pool, locals()):
+        y: types.A = MEAN.forward(MeanParams(Global(rank, keepdims)), x)
+        return y
+
+
+def global_smooth_max_pool(x: types.A, rank: int, *, keepdims: bool = True, beta: Any) -> types.A:
+    """The smooth maximum over the last `rank` axes, which stay with length 1 or go."""
+    with Call(global_smooth_max_pool, locals()):
+        y: types.A = SMOOTH.forward(SmoothParams(Global(rank, keepdims), beta), x)
+        return y
+
+
+def _global_max_pool(rank: int) -> types.GlobalMaxPool:
+    def pool(x: Any, *, keepdims: bool = True, ties: str = "all") -> Any:
+        with Call(pool, locals()):
+            return MAX.forward(MaxParams(Global(rank, keepdims), ties), x)
+
+    pool.__doc__ = global_max_pool.__doc__
+    return named(pool, "global_max_pool", rank)
+
+
+def _global_avg_pool(rank: int) -> types.GlobalAvgPool:
+    def pool(x: Any, *, keepdims: bool = True) -> Any:
+        with Call(pool, locals()):
+            return MEAN.forward(MeanParams(Global(rank, keepdims)), x)
+
+    pool.__doc__ = global_avg_pool.__doc__
+    return named(pool, "global_avg_pool", rank)
+
+
+def _global_smooth_max_pool(rank: int) -> types.GlobalSmoothMaxPool:
+    def pool(x: Any, *, keepdims: bool = True, beta: Any) -> Any:
+        with Call(pool, locals()):
+            return SMOOTH.forward(SmoothParams(Global(rank, keepdims), beta), x)
+
+    pool.__doc__ = global_smooth_max_pool.__doc__
+    return named(pool, "global_smooth_max_pool", rank)
+
+
+# --- the public names --------------------------------------------------------------------------------------------
+
+Sizes = Sequence[int]
+AnyBins = Sequence[int | None]
+
+max_pool: types.MaxPool[Sizes] = _max_pool(None)
+max_pool1d, max_pool2d, max_pool3d = _max_pool(1), _max_pool(2), _max_pool(3)
+avg_pool: types.AvgPool[Sizes] = _avg_pool(None)
+avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool(1), _avg_pool(2), _avg_pool(3)
+smooth_max_pool: types.SmoothMaxPool[Sizes] = _smooth_max_pool(None)
+smooth_max_pool1d, smooth_max_pool2d, smooth_max_pool3d = _smooth_max_pool(1), _smooth_max_pool(2), _smooth_max_pool(3)
+
+adaptive_max_pool: types.AdaptiveMaxPool[AnyBins] = _adaptive_max_pool(None)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max_pool, (1, 2, 3))
+adaptive_avg_pool: types.AdaptiveAvgPool[AnyBins] = _adaptive_avg_pool(None)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg_pool, (1, 2, 3))
+adaptive_smooth_max_pool: types.AdaptiveSmoothMaxPool[AnyBins] = _adaptive_smooth_max_pool(None)
+adaptive_smooth_max_pool1d, adaptive_smooth_max_pool2d, adaptive_smooth_max_pool3d = map(_adaptive_smooth_max_pool, (1, 2, 3))
+
+global_max_pool1d, global_max_pool2d, global_max_pool3d = map(_global_max_pool, (1, 2, 3))
+global_avg_pool1d, global_avg_pool2d, global_avg_pool3d = map(_global_avg_pool, (1, 2, 3))
+global_smooth_max_pool1d, global_smooth_max_pool2d, global_smooth_max_pool3d = map(_global_smooth_max_pool, (1, 2, 3))

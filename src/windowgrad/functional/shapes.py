@@ -1,0 +1,60 @@
+"""The sizes of outputs, without any array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from windowgrad.arguments import Padding, Size, ints
+from windowgrad.functional.call import Call
+from windowgrad.geometry import Sliding, conv_padding
+from windowgrad.geometry import adaptive_bins as bins
+from windowgrad.params import TransposeParams
+
+
+def pool_out_shape(
+    spatial: Sequence[int],
+    kernel_size: Sequence[int],
+    stride: Size | None = None,
+    padding: Padding = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+) -> tuple[int, ...]:
+    """The shape that pooling gives; leading axes before the spatial ones are kept."""
+    with Call(pool_out_shape, locals()):
+        shape = ints("spatial", spatial, least=0)
+        return Sliding(kernel_size, stride, padding, dilation, ceil_mode).out_shape(shape)
+
+
+def conv_out_shape(
+    spatial: Sequence[int],
+    kernel_size: Sequence[int],
+    stride: Size = 1,
+    padding: Padding | Literal["valid", "same"] = 0,
+    dilation: Size = 1,
+) -> tuple[int, ...]:
+    """The spatial shape that convolution gives."""
+    with Call(conv_out_shape, locals()):
+        kernel = ints("kernel_size", kernel_size)
+        window = Sliding(kernel, stride, conv_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
+        return window.out_shape(ints("spatial", spatial, window.rank))
+
+
+def conv_transpose_out_shape(
+    spatial: Sequence[int],
+    kernel_size: Sequence[int],
+    stride: Size = 1,
+    padding: Padding = 0,
+    output_padding: Size = 0,
+    dilation: Size = 1,
+) -> tuple[int, ...]:
+    """The spatial shape that transposed convolution gives."""
+    with Call(conv_transpose_out_shape, locals()):
+        params = TransposeParams(Sliding(kernel_size, stride, padding, dilation), 1, output_padding)  # type: ignore[arg-type]
+        return params.window.adjoint(ints("spatial", spatial, params.window.rank), params.output_padding)
+
+
+def adaptive_bins(n: int, m: int) -> list[tuple[int, int]]:
+    """The bins `[start, end)` of adaptive pooling from `n` cells to `m`."""
+    with Call(adaptive_bins, locals()):
+        return bins(n, m)

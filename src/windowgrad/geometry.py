@@ -1,0 +1,296 @@
+"""Which input cells an output sees: windows, adaptive bins, everything. All shape arithmetic is in this file.
+
+A geometry is a product over axes. On one axis, output `i` sees the cells `start, start + step, …` (`count` of them)
+of the real input, and `padded` cells more that lie in the padding. Cells past the padding (the overhang of ceil mode)
+belong to no one. Every size is a Python integer until it is known to be small, so nothing overflows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from windowgrad.arguments import Padding, Pairs, Size, as_int, axes, flags, ints, pairs, plural
+from windowgrad.errors import WindowError, show
+
+Cell = tuple[int, ...]
+Column = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The regions of one axis, one entry per output. `skip` is how many taps of the kernel come before the first real cell."""
+
+    start: Column
+    count: Column
+    step: int
+    padded: Column
+    skip: Column
+
+    def first(self, outputs: int) -> Table:
+        """The same regions for the first outputs only."""
+        return Table(self.start[:outputs], self.count[:outputs], self.step, self.padded[:outputs], self.skip[:outputs])
+
+
+# --- the three geometries ----------------------------------------------------------------------------------------
+
+
+class Geometry:
+    """What `Sliding`, `Adaptive` and `Global` share: everything that follows from one table per axis."""
+
+    rank: int
+
+    def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
+        """How many outputs there are along each axis of the output."""
+        raise NotImplementedError
+
+    def table(self, axis: int, n: int) -> Table:
+        """The regions of one axis of length `n`."""
+        raise NotImplementedError
+
+    def split(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """`shape` as (leading axes, spatial axes); every spatial axis must have a cell."""
+        shape = tuple(index(n) for n in shape)
+        if len(shape) < self.rank:
+            has = f"{len(shape)} {plural('axis', len(shape))}"
+            raise WindowError(f"shape {shape} has {has}: the window has {self.rank}, and they are the last ones")
+        lead, spatial = shape[: len(shape) - self.rank], shape[len(shape) - self.rank :]
+        for axis, n in enumerate(spatial):
+            as_int("size", n, 1, f" on axis {axis}")
+        return lead, spatial
+
+    def out_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of the output for an input of `shape`: leading axes are kept."""
+        lead, spatial = self.split(shape)
+        return lead + self.grid(spatial)
+
+    def tables(self, spatial: Sequence[int]) -> tuple[Table, ...]:
+        """One table per axis."""
+        return tuple(self.table(axis, n) for axis, n in enumerate(spatial))
+
+    def reach(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[Cell, Cell]]:
+        """The real cells of output `o` in row-major order, each as (place in the kernel, cell)."""
+        sides = []
+        for i, t in zip(o or (0,) * self.rank, self.tables(spatial), strict=True):
+            start, skip = int(t.start[i]), int(t.skip[i])
+            sides.append([(skip + j, start + t.step * j) for j in range(int(t.count[i]))])
+        return [(tuple(k for k, _ in tap), tuple(c for _, c in tap)) for tap in itertools.product(*sides)]
+
+    def taps(self, o: Sequence[int], spatial: Sequence[int]) -> list[Cell]:
+        """The real cells that output `o` sees, in row-major order."""
+        return [cell for _, cell in self.reach(o, spatial)]
+
+    def padded(self, o: Sequence[int], spatial: Sequence[int]) -> int:
+        """How many padded cells output `o` covers besides its real ones. The overhang of ceil mode is not padding."""
+        rows = list(zip(o or (0,) * self.rank, self.tables(spatial), strict=True))
+        real = math.prod(int(t.count[i]) for i, t in rows)
+        return math.prod(int(t.count[i]) + int(t.padded[i]) for i, t in rows) - real
+
+
+@dataclass(frozen=True, init=False)
+class Sliding(Geometry):
+    """Windows of `kernel` cells, `dilation` apart, every `stride` cells of the padded input."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: Pairs
+    dilation: tuple[int, ...]
+    ceil_mode: tuple[bool, ...]
+    rank: int = field(repr=False, compare=False)
+
+    def __init__(
+        self,
+        kernel: Sequence[int],
+        stride: Size | None = None,
+        padding: Padding = 0,
+        dilation: Size = 1,
+        ceil_mode: bool | Sequence[bool] = False,
+    ) -> None:
+        kernel = ints("kernel_size", kernel)
+        rank = len(kernel)
+        fields = {
+            "kernel": kernel,
+            "stride": kernel if stride is None else ints("stride", stride, rank),
+            "padding": pairs("padding", padding, rank),
+            "dilation": ints("dilation", dilation, rank),
+            "ceil_mode": flags("ceil_mode", ceil_mode, rank),
+            "rank": rank,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self._outputs(axis, n) for axis, n in enumerate(spatial))
+
+    def _outputs(self, axis: int, n: int) -> int:
+        k, s, d, (lo, hi) = self.kernel[axis], self.stride[axis], self.dilation[axis], self.padding[axis]
+        room = n + lo + hi - d * (k - 1) - 1
+        if room < 0:
+            raise WindowError(
+                f"kernel_size={show(k)} on axis {axis}: the window covers {show(d * (k - 1) + 1)} cells, "
+                f"the padded input has {show(n + lo + hi)} (size {show(n)}, padding {show((lo, hi))}, dilation {show(d)})"
+            )
+        if not self.ceil_mode[axis]:
+            return room // s + 1
+        out = -(-room // s) + 1
+        return out - 1 if (out - 1) * s >= n + lo else out
+
+    def table(self, axis: int, n: int) -> Table:
+        lo, hi = self.padding[axis]
+        return _sliding_table(n, self._outputs(axis, n), self.kernel[axis], self.stride[axis], lo, hi, self.dilation[axis])
+
+    def adjoint(self, spatial: Sequence[int], extra: Sequence[int]) -> tuple[int, ...]:
+        """The input sizes whose convolution has the sizes `spatial`: the smallest ones, and `extra` cells more."""
+        sizes = []
+        for axis, (n, e) in enumerate(zip(spatial, extra, strict=True)):
+            k, s, d, (lo, hi) = self.kernel[axis], self.stride[axis], self.dilation[axis], self.padding[axis]
+            size = (n - 1) * s + d * (k - 1) + 1 + e - lo - hi
+            if size < 1:
+                left = f"leaves an output of size {show(size)}, must be at least 1"
+                raise WindowError(f"padding={show((lo, hi))} on axis {axis}: {left}")
+            sizes.append(size)
+        return tuple(sizes)
+
+
+@dataclass(frozen=True, init=False)
+class Adaptive(Geometry):
+    """`output_size` bins per axis that cover the input: bin `i` of `m` is `[floor(i·n/m), ceil((i+1)·n/m))`. None keeps `n`."""
+
+    output_size: tuple[int | None, ...]
+    rank: int = field(repr=False, compare=False)
+
+    def __init__(self, output_size: Sequence[int | None]) -> None:
+        sizes = axes("output_size", output_size)
+        fixed = (None if m is None else as_int("output_size", m, 1, f" on axis {a}") for a, m in enumerate(sizes))
+        object.__setattr__(self, "output_size", tuple(fixed))
+        object.__setattr__(self, "rank", len(sizes))
+
+    def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
+        return tuple(n if m is None else m for n, m in zip(spatial, self.output_size, strict=True))
+
+    def table(self, axis: int, n: int) -> Table:
+        return _adaptive_table(n, self.output_size[axis] or n)
+
+
+@dataclass(frozen=True, init=False)
+class Global(Geometry):
+    """Everything: one region over the last `rank` axes, which stay as axes of length 1 or go (`keepdims=False`)."""
+
+    rank: int
+    keepdims: bool
+
+    def __init__(self, rank: int, keepdims: bool = True) -> None:
+        object.__setattr__(self, "rank", as_int("rank", rank, 1))
+        object.__setattr__(self, "keepdims", flags("keepdims", keepdims, 1)[0])
+
+    def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
+        return (1,) * self.rank if self.keepdims else ()
+
+    def table(self, axis: int, n: int) -> Table:
+        return _adaptive_table(n, 1)
+
+
+# --- the regions of one axis -------------------------------------------------------------------------------------
+
+
+def _indices(out: int, *magnitudes: int) -> Column:
+    """The output indices, as machine integers when nothing computed from them can overflow, else as Python's."""
+    return np.arange(out, dtype=np.int64 if max(magnitudes) < 2**62 else object)
+
+
+@lru_cache(maxsize=4096)
+def _sliding_table(n: int, out: int, k: int, s: int, lo: int, hi: int, d: int) -> Table:
+    first = _indices(out, (out + 1) * s + lo, n + hi + d * (k + 1)) * s - lo
+
+    def taps_before(edge: int) -> Any:  # how many of the k taps lie before cell `edge`
+        return np.minimum(np.maximum(-((first - edge) // d), 0), k)
+
+    skip = taps_before(0)
+    count = taps_before(n) - skip
+    return _frozen(np.where(count > 0, first + skip * d, 0), count, d, taps_before(n + hi) - count, skip)
+
+
+@lru_cache(maxsize=4096)
+def _adaptive_table(n: int, m: int) -> Table:
+    i = _indices(m, (m + 1) * n)
+    start = i * n // m
+    none = np.zeros_like(i)
+    return _frozen(start, -(-(i + 1) * n // m) - start, 1, none, none)
+
+
+def _frozen(start: Any, count: Any, step: int, padded: Any, skip: Any) -> Table:
+    """A table nobody can write to: it is shared by the cache."""
+    for column in (start, count, padded, skip):
+        column.flags.writeable = False
+    return Table(start, count, step, padded, skip)
+
+
+def adaptive_bins(n: int, m: int) -> list[tuple[int, int]]:
+    """The bins `[start, end)` of adaptive pooling from `n` cells to `m`."""
+    table = _adaptive_table(as_int("n", n, 1), as_int("m", m, 1))
+    return [(int(s), int(s + c)) for s, c in zip(table.start, table.count, strict=True)]
+
+
+# --- memory ------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _memory() -> int:
+    """The bytes this machine has, or the largest size Python can address where it does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
+
+
+def refuse_unallocatable(shape: Sequence[int], itemsize: int) -> None:
+    """An output larger than this machine's memory is an error before any work is done."""
+    need = math.prod(shape) * itemsize
+    if need > _memory():
+        raise WindowError(
+            f"output of shape {show(tuple(shape))}: needs {_bytes(need)}, this machine has {_bytes(_memory())} of memory"
+        )
+
+
+def _bytes(count: int) -> str:
+    power = min((count.bit_length() - 1) // 10, 6)
+    size = f"{count / 1024**power:.1f}" if count < 2**80 else f"over {2**80 // 1024**power}"
+    return f"{size} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[power]}"
+
+
+def conv_padding(padding: object, kernel: tuple[int, ...], stride: Size, dilation: Size) -> object:
+    """`padding` with "valid" and "same" turned into numbers; "same" puts the odd cell after, and needs stride 1."""
+    if not isinstance(padding, str):
+        return padding
+    if padding == "valid":
+        return 0
+    if padding != "same":
+        raise WindowError(f'padding={padding!r}: must be "valid", "same", an integer, or one entry per axis')
+    if any(s != 1 for s in ints("stride", stride, len(kernel))):
+        raise WindowError(f'padding="same": stride must be 1 on every axis, not {stride}')
+    spans = [d * (k - 1) for k, d in zip(kernel, ints("dilation", dilation, len(kernel)), strict=True)]
+    return tuple((span // 2, span - span // 2) for span in spans)
+
+
+def resized(shape: Sequence[int], padding: Pairs, sign: int) -> tuple[int, ...]:
+    """`shape` with its last axes grown (`sign=1`) or shrunk (`-1`) by `padding`."""
+    rank = len(padding)
+    if len(shape) < rank:
+        has = f"shape {tuple(shape)} has {len(shape)} {plural('axis', len(shape))}"
+        raise WindowError(f"padding={show(padding)}: has {rank} entries, {has}")
+    lead, spatial = tuple(shape[: len(shape) - rank]), shape[len(shape) - rank :]
+    sizes = tuple(n + sign * (lo + hi) for n, (lo, hi) in zip(spatial, padding, strict=True))
+    for axis, size in enumerate(sizes):
+        if size < 1:
+            left = f"leaves size {show(size)} of {spatial[axis]}, must leave at least 1"
+            raise WindowError(f"padding={show(padding[axis])} on axis {axis}: {left}")
+    return lead + sizes

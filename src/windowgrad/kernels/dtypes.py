@@ -1,0 +1,47 @@
+"""Which NumPy dtypes are computed with, in what they are summed, and what comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+DType = np.dtype[Any]
+
+
+def is_float(dtype: DType) -> bool:
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+def is_supported(dtype: DType) -> bool:
+    """bool, integers of 8 to 64 bits, floats of 16 to 64 bits; bfloat16 where ml_dtypes has brought it."""
+    return dtype.kind in "biu" or (is_float(dtype) and dtype.itemsize <= 8)
+
+
+def native(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array in this machine's byte order, as a plain ndarray."""
+    return np.asarray(array, dtype=array.dtype.newbyteorder("="))
+
+
+def float_of(dtype: DType) -> DType:
+    """The float in which a mean of `dtype` is given: floats stay, integers become float64, those of 8 and 16 bits float32."""
+    if is_float(dtype):
+        return dtype
+    return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
+
+
+def wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array as float64, in which sums are taken."""
+    return array.astype(np.float64)
+
+
+def derivative_of(primal: DType, given: DType) -> DType:
+    """A derivative has the dtype of what it belongs to; beside integers, that of the tangent or gradient it is made from."""
+    return primal if is_float(primal) else float_of(given)
+
+
+def conv_dtype(*dtypes: DType) -> DType:
+    """Floats promote as in NumPy. Integers are summed exactly: 8-bit ones in int32, all others in int64."""
+    if any(is_float(d) for d in dtypes):
+        return np.result_type(*dtypes)
+    return np.dtype(np.int32 if all(d.itemsize == 1 for d in dtypes) else np.int64)

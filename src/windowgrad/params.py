@@ -1,0 +1,210 @@
+"""What an operator is told besides its arrays: one frozen record per operator, checked when it is made.
+
+A record also knows the operator's shape rule, so a wrong shape is an error before any work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+from windowgrad.arguments import Pairs, as_int, flags, ints, pairs, plural
+from windowgrad.errors import KindError, OptionError, WindowError, show
+from windowgrad.geometry import Geometry, Sliding, resized
+
+Shape = tuple[int, ...]
+
+TIES = ("first", "all", "split")
+EMPTY = ("zero", "raise")
+
+
+def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise OptionError(f"{name}={show(value)}: must be one of {', '.join(map(repr, allowed))}")
+
+
+class Params:
+    """What every record offers."""
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        """The shape of the output for inputs of these shapes, or the error that says why there is none."""
+        raise NotImplementedError
+
+    def check(self, *shapes: Shape) -> None:
+        """What is refused though the output has a shape."""
+
+
+@dataclass(frozen=True)
+class PoolParams(Params):
+    """A reduction over the regions of `geometry`."""
+
+    geometry: Geometry
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.geometry, Geometry):
+            raise KindError(f"geometry={show(self.geometry)}: must be Sliding, Adaptive or Global")
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        return self.geometry.out_shape(x)
+
+
+@dataclass(frozen=True)
+class MaxParams(PoolParams):
+    """`ties`: who gets the derivative among equals. `empty`: whether a window with no real cell is 0 or an error."""
+
+    ties: str = "first"
+    empty: str = "zero"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _one_of("ties", self.ties, TIES)
+        _one_of("empty", self.empty, EMPTY)
+
+    def check(self, *shapes: Shape) -> None:
+        if self.empty == "zero":
+            return
+        _, spatial = self.geometry.split(shapes[0])
+        for axis, table in enumerate(self.geometry.tables(spatial)):
+            if not table.count.all():
+                window = int(table.count.argmin())
+                raise WindowError(f'empty="raise": window {window} on axis {axis} covers no cell of the input')
+
+
+@dataclass(frozen=True)
+class MeanParams(PoolParams):
+    """The divisor: all cells inside the padded input, the real ones only, or a number that overrides both."""
+
+    count_include_pad: bool = True
+    divisor_override: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        flags("count_include_pad", self.count_include_pad, 1)
+        if self.divisor_override is not None:
+            as_int("divisor_override", self.divisor_override, 1)
+
+
+@dataclass(frozen=True)
+class SmoothParams(PoolParams):
+    """`beta` ≠ 0: how sharp the maximum is (negative: a minimum). Padded cells count as zeros or not at all."""
+
+    beta: Any
+    count_include_pad: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        flags("count_include_pad", self.count_include_pad, 1)
+        if isinstance(self.beta, (bool, str, bytes, complex)) or not hasattr(self.beta, "__mul__"):
+            raise KindError(f"beta={show(self.beta)}: must be a real number, not {type(self.beta).__name__}")
+        if getattr(self.beta, "ndim", 0):
+            raise KindError(f"beta={show(self.beta)}: must be one number, not an array of shape {self.beta.shape}")
+        if self.beta == 0:
+            raise OptionError(f"beta={show(self.beta)}: must not be zero; the smooth maximum tends to infinity there")
+        if isinstance(self.beta, (Real, Decimal)) and not math.isfinite(self.beta):
+            raise OptionError(f"beta={show(self.beta)}: must be finite; use max_pool for the limit")
+
+
+@dataclass(frozen=True)
+class ConvParams(Params):
+    """Cross-correlation with the windows of `window`; channels are dealt into `groups` that do not mix."""
+
+    window: Sliding
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.window, Sliding):
+            raise KindError(f"window={show(self.window)}: must be a Sliding geometry")
+        as_int("groups", self.groups, 1)
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        x, w = shapes[:2]
+        self._check_weight(x, w)
+        channels = _channels(x, self.window.rank)
+        if channels != w[1] * self.groups:
+            raise WindowError(
+                f"weight of shape {w} with groups={show(self.groups)} takes {_counted(w[1] * self.groups)}, "
+                f"x of shape {x} has {channels}"
+            )
+        if w[0] % self.groups:
+            raise WindowError(f"groups={show(self.groups)}: must divide the {w[0]} output channels of weight {w}")
+        _check_bias(shapes[2:], w[0])
+        lead, spatial = self.window.split(x)
+        return (*lead[:-1], w[0], *self.window.grid(spatial))
+
+    def _check_weight(self, x: Shape, w: Shape) -> None:
+        rank = self.window.rank
+        if len(w) != rank + 2:
+            raise WindowError(f"weight of shape {w}: must have {rank + 2} axes (two for channels, {rank} for the window)")
+        if w[2:] != self.window.kernel:
+            raise WindowError(f"weight of shape {w}: its window is {w[2:]}, not kernel_size={self.window.kernel}")
+        if len(x) < rank + 1:
+            raise WindowError(f"x of shape {x}: must have at least {rank + 1} axes (channels and {rank} for the window)")
+
+
+@dataclass(frozen=True)
+class TransposeParams(ConvParams):
+    """The adjoint of `ConvParams`: `window` is that of the convolution turned around."""
+
+    output_padding: tuple[int, ...] = 0  # type: ignore[assignment]  # a lone integer is made one per axis below
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        w = self.window
+        extra = ints("output_padding", self.output_padding, w.rank, least=0)
+        object.__setattr__(self, "output_padding", extra)
+        for axis, (e, s, d) in enumerate(zip(extra, w.stride, w.dilation, strict=True)):
+            if e >= s and e >= d:
+                raise WindowError(
+                    f"output_padding={show(e)} on axis {axis}: must be smaller than the stride ({s}) or the dilation ({d})"
+                )
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        x, w = shapes[:2]
+        self._check_weight(x, w)
+        channels = _channels(x, self.window.rank)
+        if channels != w[0]:
+            raise WindowError(f"weight of shape {w} takes {_counted(w[0])}, x of shape {x} has {channels}")
+        if w[0] % self.groups:
+            raise WindowError(f"groups={show(self.groups)}: must divide the {w[0]} input channels of weight {w}")
+        _check_bias(shapes[2:], w[1] * self.groups)
+        lead, spatial = self.window.split(x)
+        return (*lead[:-1], w[1] * self.groups, *self.window.adjoint(spatial, self.output_padding))
+
+
+def _counted(channels: int) -> str:
+    return f"{show(channels)} {plural('channel', channels)}"
+
+
+def _channels(x: Shape, rank: int) -> int:
+    return x[len(x) - rank - 1]
+
+
+def _check_bias(bias: Sequence[Shape], channels: int) -> None:
+    for shape in bias:
+        if shape != (channels,):
+            raise WindowError(f"bias of shape {shape}: must be ({channels},), one entry per output channel")
+
+
+@dataclass(frozen=True)
+class PadParams(Params):
+    """Zeros around the last axes (`pad`); the same cells taken away is `UnpadParams`."""
+
+    padding: Pairs
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "padding", pairs("padding", self.padding))
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        return resized(shapes[0], self.padding, 1)
+
+
+class UnpadParams(PadParams):
+    """The adjoint of `PadParams`."""
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        return resized(shapes[0], self.padding, -1)

@@ -1,0 +1,7 @@
+"""The meaning: each operator as a short function over any scalar. Callable by itself; results are arrays of objects."""
+
+from windowgrad.spec import convolution, logsumexp, maximum, mean, padding, scalar
+from windowgrad.spec.dual import Dual
+from windowgrad.spec.op import Op
+
+__all__ = ["Dual", "Op", "convolution", "logsumexp", "maximum", "mean", "padding", "scalar"]

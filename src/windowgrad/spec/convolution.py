@@ -1,0 +1,91 @@
+"""Convolution and its adjoint: both are the same list of products y[i] += w[j]·x[k], with the roles of y and x swapped.
+
+Cross-correlation, as in PyTorch. A padded cell is a zero, so it has no product. The weight of `conv` is
+(out channels, in channels ÷ groups, *window), that of `conv_transpose` (in channels, out channels ÷ groups, *window).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from windowgrad.geometry import Cell
+from windowgrad.params import ConvParams, TransposeParams
+from windowgrad.spec.op import Op
+from windowgrad.spec.scalar import Array, cells, zeros
+
+
+def products(params: ConvParams, y: Sequence[int], w: Sequence[int], x: Sequence[int]) -> Iterator[tuple[Cell, Cell, Cell]]:
+    """Every (i, j, k) for which the convolution of shapes `x`, `w` to `y` adds w[j]·x[k] to y[i]."""
+    rank = params.window.rank
+    batch, spatial, grid = x[: len(x) - rank - 1], x[len(x) - rank :], y[len(y) - rank :]
+    outs, ins = w[0] // params.groups, w[1]
+    for o in np.ndindex(*grid):
+        for place, cell in params.window.reach(o, spatial):
+            for *n, channel, c in np.ndindex(*batch, w[0], ins):
+                yield (*n, channel, *o), (channel, c, *place), (*n, channel // outs * ins + c, *cell)
+
+
+def terms(params: ConvParams, x: Array, w: Array) -> Iterator[tuple[Cell, Cell, Cell]]:
+    """The products of the operator: those of the convolution, or, transposed, with input and output swapped."""
+    out = params.out_shape(x.shape, w.shape)
+    if isinstance(params, TransposeParams):
+        return ((k, j, i) for i, j, k in products(params, x.shape, w.shape, out))
+    return products(params, out, w.shape, x.shape)
+
+
+def forward(params: ConvParams, x: Any, w: Any, bias: Any = None) -> Array:
+    x, w = cells(x), cells(w)
+    y = zeros(params.out_shape(x.shape, w.shape), like=x if x.size else w)
+    if bias is not None:
+        y += per_channel(params, cells(bias))
+    for i, j, k in terms(params, x, w):
+        y[i] += w[j] * x[k]
+    return y
+
+
+def jvp(params: ConvParams, *args: Any) -> Array:
+    """Bilinear: the convolution of (dx, w) and of (x, dw), and the tangent of the bias."""
+    half = len(args) // 2
+    x, w, dx, dw = (cells(a) for a in (*args[:2], *args[half : half + 2]))
+    dy = forward(params, dx, w, *args[half + 2 :])
+    for i, j, k in terms(params, x, w):
+        dy[i] += dw[j] * x[k]
+    return dy
+
+
+def vjp(params: ConvParams, *args: Any) -> tuple[Array, ...]:
+    """Each product w[j]·x[k] of y[i] gives g[i]·w[j] to x[k] and g[i]·x[k] to w[j]; a bias gets its channel's sum."""
+    x, w, g = (cells(a) for a in (*args[:2], args[-1]))
+    gx, gw = zeros(x.shape, like=g), zeros(w.shape, like=g)
+    for i, j, k in terms(params, x, w):
+        gx[k] += g[i] * w[j]
+        gw[j] += g[i] * x[k]
+    if len(args) == 3:
+        return gx, gw
+    gb = zeros(cells(args[2]).shape, like=g)
+    for i in np.ndindex(*g.shape):
+        gb[i[len(i) - params.window.rank - 1]] += g[i]
+    return gx, gw, gb
+
+
+def per_channel(params: ConvParams, bias: Array) -> Array:
+    """The bias with an axis of length 1 for each axis of the window, so that it meets the channels."""
+    return bias.reshape(-1, *(1,) * params.window.rank)
+
+
+CONV = Op(
+    name="conv",
+    params=ConvParams,
+    forward=forward,
+    jvp=jvp,
+    vjp=vjp,
+    exact=True,
+    linear=True,
+    inputs=("x", "weight", "bias"),
+    optional=1,
+)
+CONV_TRANSPOSE = replace(CONV, name="conv_transpose", params=TransposeParams)

@@ -1,0 +1,67 @@
+"""Smooth maximum over a region: (1/β)·log Σ exp(β·x). A padded cell is a zero, or absent; no cell at all gives 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windowgrad.params import SmoothParams
+from windowgrad.spec.op import Op
+from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, greater, log, windows, zeros
+
+
+def weigh(params: SmoothParams, x: Array, window: Window) -> tuple[Any, list[Any], Any]:
+    """(top, weights, total): top = max β·x, each real cell weighs exp(β·x − top), total also has the padded zeros.
+
+    No exponent is above 0, so nothing overflows, and the greatest cell weighs 1, so the total is never 0.
+    """
+    scaled = [params.beta * x[tap] for tap in window.taps]
+    zeros_seen = window.padded if params.count_include_pad else 0
+    nought = params.beta * type(x.flat[0])(0)
+    top = nought if zeros_seen else scaled[0]
+    for value in scaled:
+        if greater(value, top):
+            top = value
+    weights = [exp(gap(value, top)) for value in scaled]
+    padding = zeros_seen * exp(gap(nought, top)) if zeros_seen else 0
+    return top, weights, sum(weights, start=padding)
+
+
+def has_cells(params: SmoothParams, window: Window) -> bool:
+    return bool(window.taps) or (params.count_include_pad and window.padded > 0)
+
+
+def forward(params: SmoothParams, x: Any) -> Array:
+    x = cells(x)
+    y = zeros(params.out_shape(x.shape), like=x)
+    for window in windows(params.geometry, x.shape):
+        if has_cells(params, window):
+            top, _, total = weigh(params, x, window)
+            y[window.out] = (top + log(total)) / params.beta
+    return y
+
+
+def jvp(params: SmoothParams, x: Any, dx: Any) -> Array:
+    """The sum of the tangents, each weighted by softmax(β·x)."""
+    x, dx = cells(x), cells(dx)
+    dy = zeros(params.out_shape(x.shape), like=dx)
+    for window in windows(params.geometry, x.shape):
+        if window.taps:
+            _, weights, total = weigh(params, x, window)
+            for tap, weight in zip(window.taps, weights, strict=True):
+                dy[window.out] += divide(weight, total) * dx[tap]
+    return dy
+
+
+def vjp(params: SmoothParams, x: Any, g: Any) -> tuple[Array]:
+    """Each gradient is spread in proportion to exp(β·x)."""
+    x, g = cells(x), cells(g)
+    gx = zeros(x.shape, like=g)
+    for window in windows(params.geometry, x.shape):
+        if window.taps:
+            _, weights, total = weigh(params, x, window)
+            for tap, weight in zip(window.taps, weights, strict=True):
+                gx[tap] += divide(weight, total) * g[window.out]
+    return (gx,)
+
+
+OP = Op(name="smooth_max_pool", params=SmoothParams, forward=forward, jvp=jvp, vjp=vjp, exact=False)

@@ -1,0 +1,29 @@
+"""An operator is one record: its name, its three rules, and what is true of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from windowgrad.params import Params
+
+
+@dataclass(frozen=True)
+class Op:
+    """`forward(params, *xs) -> y`, `jvp(params, *xs, *dxs) -> dy`, `vjp(params, *xs, g) -> (gx, …)`, one per input."""
+
+    name: str
+    params: type[Params]
+    forward: Callable[..., Any]
+    jvp: Callable[..., Any]
+    vjp: Callable[..., tuple[Any, ...]]
+    exact: bool
+    """It needs no more than + − × ÷ and comparison, so fractions stay fractions."""
+    linear: bool = False
+    """It is linear in its first input (and, if it has a weight, bilinear with it)."""
+    inputs: tuple[str, ...] = ("x",)
+    optional: int = 0
+    """How many of the last inputs may be left out."""
+    with_indices: Callable[..., tuple[Any, Any]] | None = None
+    """`(params, x) -> (y, the flat index of each winner in its plane, −1 where there is none)`."""

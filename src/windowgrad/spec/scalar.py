@@ -1,0 +1,97 @@
+"""What a scalar must offer, and the few functions the operators need beyond + − × ÷.
+
+A scalar is anything with + − × and ÷ that compares with `>` and that its type makes from an integer: `Fraction(0)`.
+Smooth max also needs `exp` and `log`. Methods of these names count (`Decimal` has `exp` and `ln`, `Dual` has both); floats,
+NumPy's floats and mpmath's have theirs by type. NaN is what says so by `is_nan()` or differs from itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from windowgrad.errors import KindError
+from windowgrad.geometry import Cell, Geometry
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def is_nan(a: Any) -> bool:
+    return bool(a.is_nan()) if hasattr(a, "is_nan") else bool(a != a)
+
+
+def is_infinite(a: Any) -> bool:
+    return bool(a.is_infinite()) if hasattr(a, "is_infinite") else bool(a == a and a - a != 0)
+
+
+def greater(a: Any, b: Any) -> bool:
+    """The order of maximum: NaN is greater than every number and equal to NaN; −0.0 equals 0.0."""
+    if is_nan(a) or is_nan(b):
+        return is_nan(a) and not is_nan(b)
+    return bool(a > b)
+
+
+def divide(a: Any, b: Any) -> Any:
+    """a ÷ b; integers divide exactly and become fractions."""
+    return Fraction(int(a), int(b)) if isinstance(a, Integral) and isinstance(b, Integral) else a / b
+
+
+def gap(a: Any, top: Any) -> Any:
+    """a − top, where an infinity less itself is 0: a cell as great as the greatest weighs as much."""
+    return type(a)(0) if is_infinite(a) and is_infinite(top) and a == top else a - top
+
+
+def exp(a: Any) -> Any:
+    return _function(a, "exp")
+
+
+def log(a: Any) -> Any:
+    return _function(a, "log")
+
+
+def _function(a: Any, name: str) -> Any:
+    own = getattr(a, name, None) or (getattr(a, "ln", None) if name == "log" else None)
+    if own is not None:
+        return own()
+    if isinstance(a, np.floating):
+        return getattr(np, name)(a)
+    if isinstance(a, float):
+        return getattr(math, name)(a)
+    if type(a).__module__.startswith("mpmath"):
+        return getattr(a.context, name)(a)
+    kind = type(a).__name__
+    raise KindError(f"{kind} has no {name}: smooth max needs float, Decimal, mpmath.mpf or Dual; turn each {kind} into one")
+
+
+def cells(x: Any) -> Array:
+    """The array as a grid of Python scalars."""
+    return np.asarray(x, dtype=object)
+
+
+def zeros(shape: Sequence[int], like: Array) -> Array:
+    """A new grid of zeros of the same kind as the cells of `like`."""
+    grid = np.empty(tuple(shape), dtype=object)
+    grid[...] = type(like.flat[0])(0) if like.size else 0
+    return grid
+
+
+class Window(NamedTuple):
+    """One output: its place, the real cells it sees in row-major order, and how many padded cells it covers."""
+
+    out: Cell
+    taps: list[Cell]
+    padded: int
+
+
+def windows(geometry: Geometry, shape: Sequence[int]) -> Iterator[Window]:
+    """Every window of an input of `shape`; the leading axes are walked as they are."""
+    lead, spatial = geometry.split(shape)
+    for o in np.ndindex(*geometry.grid(spatial)):
+        taps, padded = geometry.taps(o, spatial), geometry.padded(o, spatial)
+        for n in np.ndindex(*lead):
+            yield Window(n + o, [n + tap for tap in taps], padded)
