@@ -57,6 +57,11 @@ class Geometry:
         """The regions of one axis of length `n`."""
         raise NotImplementedError
 
+    def cover(self, axis: int, i: int, n: int) -> range:
+        """All places output `i` covers on one axis of length `n`; those before 0 and from `n` on are no cells of the input."""
+        table = self.table(axis, n)
+        return range(int(table.start[i]), int(table.start[i] + table.count[i]))
+
     def split(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """`shape` as (leading axes, spatial axes); every spatial axis must have a cell."""
         shape = tuple(index(n) for n in shape)
@@ -147,6 +152,10 @@ class Sliding(Geometry):
     def table(self, axis: int, n: int) -> Table:
         lo, hi = self.padding[axis]
         return _sliding_table(n, self._outputs(axis, n), self.kernel[axis], self.stride[axis], lo, hi, self.dilation[axis])
+
+    def cover(self, axis: int, i: int, n: int) -> range:
+        k, s, d, (lo, _) = self.kernel[axis], self.stride[axis], self.dilation[axis], self.padding[axis]
+        return range(i * s - lo, i * s - lo + d * (k - 1) + 1, d)
 
     def adjoint(self, spatial: Sequence[int], extra: Sequence[int]) -> tuple[int, ...]:
         """The input sizes whose convolution has the sizes `spatial`: the smallest ones, and `extra` cells more."""

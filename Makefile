@@ -1,0 +1,35 @@
+# Two commands: `make demo` and `make test`. Each makes .venv and installs what it needs, and re-uses it when nothing changed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test
+.DELETE_ON_ERROR:
+
+demo: .venv/installed-demo
+	$(BIN)/windowgrad demo
+
+test: .venv/installed-test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2
+
+.venv/made:
+	@echo "==> making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "windowgrad needs Python 3.11 or newer; say which with make PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --upgrade 'pip>=25.1'
+	@touch $@
+
+.venv/installed-demo: .venv/made pyproject.toml
+	@echo "==> installing windowgrad and the demo's libraries"
+	$(BIN)/python -m pip install -e '.[demo]'
+	@touch $@
+
+# PyTorch comes first and by its exact version, which is the CPU build; every other spelling brings gigabytes for GPUs.
+.venv/installed-test: .venv/made pyproject.toml
+	@echo "==> installing PyTorch, then windowgrad with every extra and the test tools (a few minutes the first time)"
+	$(BIN)/python -m pip install torch==2.13.0
+	$(BIN)/python -m pip install -e '.[torch,jax,dask,onnx,demo]' --group test
+	@touch $@

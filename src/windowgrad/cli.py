@@ -1,0 +1,114 @@
+"""The `windowgrad` command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from windowgrad import explain as drawing
+from windowgrad.arguments import ints
+from windowgrad.errors import KindError, WindowgradError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import windowgrad
+
+        typer.echo(f"windowgrad {windowgrad.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def windowgrad(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Pooling and convolution in any dimension, with a written meaning."""
+
+
+def sizes(name: str, text: str | None) -> Any:
+    """`3` is the same on every axis, `3x5` one per axis, `1:2x0:0` a (before, after) pair per axis, `-` keeps an axis."""
+    if text is None or text in ("same", "valid"):
+        return text
+    entries = [_entry(name, text, part) for part in text.lower().replace(",", "x").split("x")]
+    return entries[0] if len(entries) == 1 and not isinstance(entries[0], tuple) else tuple(entries)
+
+
+def _entry(name: str, text: str, part: str) -> Any:
+    try:
+        if part == "-" and name == "output-size":
+            return None
+        return tuple(map(int, part.split(":"))) if ":" in part else int(part)
+    except ValueError:
+        raise KindError(f"{name}={text!r}: must be a number such as 3, or one per axis such as 3x5") from None
+
+
+@app.command()
+def explain(
+    operator: Annotated[str, typer.Argument(help="For example max_pool2d, adaptive_avg_pool2d, conv_transpose1d.")],
+    input: Annotated[str, typer.Option(help="The spatial size, such as 5x5.")],  # noqa: A002  # the name of the option
+    kernel: Annotated[str | None, typer.Option(help="Size of the window: 3, or 3x5.")] = None,
+    stride: Annotated[str | None, typer.Option(help="Step between windows; pooling steps by the kernel.")] = None,
+    padding: Annotated[str, typer.Option(help="1, or 1x2, or pairs 1:2x0:0; conv also takes same and valid.")] = "0",
+    dilation: Annotated[str, typer.Option(help="Distance between the cells of a window.")] = "1",
+    ceil_mode: Annotated[bool, typer.Option("--ceil-mode", help="Also a last window that does not fit.")] = False,
+    output_size: Annotated[str | None, typer.Option(help="Adaptive pooling: bins per axis; - keeps an axis.")] = None,
+    output_padding: Annotated[str, typer.Option(help="Transposed convolution: cells added at the end.")] = "0",
+    limit: Annotated[int, typer.Option(min=1, help="How many outputs to draw.")] = 36,
+) -> None:
+    """Print the output shape, and draw for each output which cells it sees."""
+    spatial = ints("input", _spatial(input))
+    question = drawing.Question(
+        operator,
+        spatial,
+        kernel=sizes("kernel", kernel),
+        stride=sizes("stride", stride),
+        padding=sizes("padding", padding),
+        dilation=sizes("dilation", dilation),
+        ceil_mode=ceil_mode,
+        output_size=sizes("output-size", output_size),
+        output_padding=sizes("output-padding", output_padding),
+    )
+    answer = drawing.answer(question)
+    console = Console(highlight=False)
+    console.print(f"{operator}: input {_by(spatial)} -> output {_by(answer.out)}", markup=False)
+    console.print(f"{answer.geometry}\n", markup=False, soft_wrap=True)
+    for line in drawing.lines(answer, limit, console.width):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _spatial(text: str) -> tuple[int, ...]:
+    found = sizes("input", text)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+@app.command()
+def demo(
+    picture: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("demo.png"),
+) -> None:
+    """Pool and convolve a photograph, in exact fractions and in floats, and draw the windows."""
+    from windowgrad import demo as show
+
+    show.run(picture, Console())
+
+
+def main() -> None:
+    """Run the command; a wrong argument is one line on standard error and exit status 2, Ctrl-C is 130."""
+    try:
+        app()
+    except WindowgradError as error:
+        print(f"windowgrad: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except SystemExit as stop:
+        if stop.code == 130:
+            print("windowgrad: interrupted", file=sys.stderr)
+        raise
