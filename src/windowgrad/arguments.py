@@ -39,7 +39,8 @@ def axes(name: str, value: object, rank: int | None = None) -> tuple[object, ...
         if rank is None:
             raise KindError(
                 f"{name}={show(value)}: must be a tuple with one entry per axis; "
-                f"write ({show(value)}, {show(value)}) for two axes, or call the 1d, 2d or 3d function"
+                f"write ({show(value)}, {show(value)}) for two axes"
+                + ("" if name == "padding" else ", or call the 1d, 2d or 3d function")
             )
         return (value,) * rank
     entries = tuple(cast(Iterable[object], value))

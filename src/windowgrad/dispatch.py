@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.errors import KindError, WindowError
+from windowgrad.errors import KindError, OptionError, WindowError
 from windowgrad.geometry import refuse_unallocatable
 from windowgrad.kernels.dtypes import is_supported, native
 from windowgrad.params import Params
@@ -48,8 +48,11 @@ def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
     """A kernel over machine numbers. NaN and infinity are results, not warnings."""
     module, prefix = KERNELS[op.name]
     kernel = getattr(import_module(f"windowgrad.kernels.{module}"), f"{prefix}_{rule}")
-    with np.errstate(all="ignore"):
-        return kernel(params, *(native(array) for array in arrays))
+    try:
+        with np.errstate(all="ignore"):
+            return kernel(params, *(native(array) for array in arrays))
+    except OverflowError as error:
+        raise OptionError(f"{params}: a number in it is too large for float64; x.astype(object) computes exactly") from error
 
 
 Route = Callable[[Op, str, Params, Sequence[Any]], Any]
@@ -63,7 +66,7 @@ ROUTES: tuple[tuple[str, Callable[[Sequence[Any]], bool], Route], ...] = (
 def run(op: Op, rule: str, params: Params, *arrays: Any) -> Any:
     """One rule of one operator on the arrays you hold; every kind and shape is checked before any work."""
     names = argument_names(op, rule, len(arrays))
-    if not isinstance(params, op.params):
+    if type(params) is not op.params:  # a subclass is another operator's
         raise KindError(f"params={params!r}: {op.name} takes {op.params.__name__}")
     for array in arrays:
         announced = getattr(type(array), "__windowgrad__", None)
@@ -87,7 +90,7 @@ def argument_names(op: Op, rule: str, given: int) -> list[str]:
 
 def check_kind(name: str, array: Any) -> None:
     if isinstance(array, np.ma.MaskedArray):
-        raise KindError(f"{name}: a masked array; fill it first, or say what a masked cell means by padding and ties")
+        raise KindError(f"{name}: a masked array, and a masked cell has no meaning here; fill it first, as by {name}.filled(0)")
     if not isinstance(array, np.ndarray):
         kind = (
             type(array).__qualname__

@@ -82,10 +82,14 @@ class Geometry:
         """One table per axis."""
         return tuple(self.table(axis, n) for axis, n in enumerate(spatial))
 
+    def _rows(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[int, Table]]:
+        """Where output `o` stands in the table of each axis."""
+        return list(zip(o, self.tables(spatial), strict=True))
+
     def reach(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[Cell, Cell]]:
         """The real cells of output `o` in row-major order, each as (place in the kernel, cell)."""
         sides = []
-        for i, t in zip(o or (0,) * self.rank, self.tables(spatial), strict=True):
+        for i, t in self._rows(o, spatial):
             start, skip = int(t.start[i]), int(t.skip[i])
             sides.append([(skip + j, start + t.step * j) for j in range(int(t.count[i]))])
         return [(tuple(k for k, _ in tap), tuple(c for _, c in tap)) for tap in itertools.product(*sides)]
@@ -96,7 +100,7 @@ class Geometry:
 
     def padded(self, o: Sequence[int], spatial: Sequence[int]) -> int:
         """How many padded cells output `o` covers besides its real ones. The overhang of ceil mode is not padding."""
-        rows = list(zip(o or (0,) * self.rank, self.tables(spatial), strict=True))
+        rows = self._rows(o, spatial)
         real = math.prod(int(t.count[i]) for i, t in rows)
         return math.prod(int(t.count[i]) + int(t.padded[i]) for i, t in rows) - real
 
@@ -207,6 +211,9 @@ class Global(Geometry):
     def table(self, axis: int, n: int) -> Table:
         return _adaptive_table(n, 1)
 
+    def _rows(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[int, Table]]:
+        return super()._rows((0,) * self.rank, spatial)  # the one region, also where the output has no axes left
+
 
 # --- the regions of one axis -------------------------------------------------------------------------------------
 
@@ -249,6 +256,40 @@ def adaptive_bins(n: int, m: int) -> list[tuple[int, int]]:
     return [(int(s), int(s + c)) for s, c in zip(table.start, table.count, strict=True)]
 
 
+# --- other sizes -------------------------------------------------------------------------------------------------
+
+
+def conv_padding(padding: object, kernel: tuple[int, ...], stride: Size, dilation: Size) -> object:
+    """`padding` with "valid" and "same" turned into numbers; "same" puts the odd cell after, and needs stride 1."""
+    if not isinstance(padding, str):
+        return padding
+    if padding == "valid":
+        return 0
+    if padding != "same":
+        raise WindowError(f'padding={padding!r}: must be "valid", "same", an integer, or one entry per axis')
+    if any(s != 1 for s in ints("stride", stride, len(kernel))):
+        raise WindowError(f'padding="same": stride must be 1 on every axis, not {stride}')
+    spans = [d * (k - 1) for k, d in zip(kernel, ints("dilation", dilation, len(kernel)), strict=True)]
+    return tuple((span // 2, span - span // 2) for span in spans)
+
+
+def resized(shape: Sequence[int], padding: Pairs, sign: int) -> tuple[int, ...]:
+    """`shape` with its last axes grown (`sign=1`) or shrunk (`-1`) by `padding`."""
+    rank = len(padding)
+    if len(shape) < rank:
+        has = f"shape {tuple(shape)} has {len(shape)} {plural('axis', len(shape))}"
+        raise WindowError(f"padding={show(padding)}: has {rank} entries, {has}")
+    lead, spatial = tuple(shape[: len(shape) - rank]), shape[len(shape) - rank :]
+    for axis, n in enumerate(spatial):
+        as_int("size", n, 1, f" on axis {axis}")
+    sizes = tuple(n + sign * (lo + hi) for n, (lo, hi) in zip(spatial, padding, strict=True))
+    for axis, size in enumerate(sizes):
+        if size < 1:
+            left = f"leaves size {show(size)} of {spatial[axis]}, must leave at least 1"
+            raise WindowError(f"padding={show(padding[axis])} on axis {axis}: {left}")
+    return lead + sizes
+
+
 # --- memory ------------------------------------------------------------------------------------------------------
 
 
@@ -274,32 +315,3 @@ def _bytes(count: int) -> str:
     power = min((count.bit_length() - 1) // 10, 6)
     size = f"{count / 1024**power:.1f}" if count < 2**80 else f"over {2**80 // 1024**power}"
     return f"{size} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[power]}"
-
-
-def conv_padding(padding: object, kernel: tuple[int, ...], stride: Size, dilation: Size) -> object:
-    """`padding` with "valid" and "same" turned into numbers; "same" puts the odd cell after, and needs stride 1."""
-    if not isinstance(padding, str):
-        return padding
-    if padding == "valid":
-        return 0
-    if padding != "same":
-        raise WindowError(f'padding={padding!r}: must be "valid", "same", an integer, or one entry per axis')
-    if any(s != 1 for s in ints("stride", stride, len(kernel))):
-        raise WindowError(f'padding="same": stride must be 1 on every axis, not {stride}')
-    spans = [d * (k - 1) for k, d in zip(kernel, ints("dilation", dilation, len(kernel)), strict=True)]
-    return tuple((span // 2, span - span // 2) for span in spans)
-
-
-def resized(shape: Sequence[int], padding: Pairs, sign: int) -> tuple[int, ...]:
-    """`shape` with its last axes grown (`sign=1`) or shrunk (`-1`) by `padding`."""
-    rank = len(padding)
-    if len(shape) < rank:
-        has = f"shape {tuple(shape)} has {len(shape)} {plural('axis', len(shape))}"
-        raise WindowError(f"padding={show(padding)}: has {rank} entries, {has}")
-    lead, spatial = tuple(shape[: len(shape) - rank]), shape[len(shape) - rank :]
-    sizes = tuple(n + sign * (lo + hi) for n, (lo, hi) in zip(spatial, padding, strict=True))
-    for axis, size in enumerate(sizes):
-        if size < 1:
-            left = f"leaves size {show(size)} of {spatial[axis]}, must leave at least 1"
-            raise WindowError(f"padding={show(padding[axis])} on axis {axis}: {left}")
-    return lead + sizes

@@ -23,7 +23,7 @@ EMPTY = ("zero", "raise")
 
 
 def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise OptionError(f"{name}={show(value)}: must be one of {', '.join(map(repr, allowed))}")
 
 

@@ -10,12 +10,15 @@ import numpy as np
 
 from windowgrad.errors import WindowError
 from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float, wide
-from windowgrad.kernels.gather import BLOCK, Array, Block, blocks
+from windowgrad.kernels.gather import BLOCK, Array, blocks
 from windowgrad.params import ConvParams, Shape, TransposeParams
 
 
 class Grouped:
-    """The convolution from shape `x` to shape `y`, its arrays seen as (batch, group, channel, cells)."""
+    """The convolution from shape `x` to shape `y`, its arrays seen as (batch, group, channel, cells).
+
+    Products are summed by einsum, not by BLAS, whose sums depend on the number of threads.
+    """
 
     def __init__(self, params: ConvParams, x: Shape, w: Shape, y: Shape) -> None:
         rank, batch = params.window.rank, math.prod(y[: len(y) - params.window.rank - 1])
@@ -26,35 +29,31 @@ class Grouped:
         tables = zip(params.window.tables(self.spatial), grid, strict=True)
         self.tables = [table.first(outputs) for table, outputs in tables]
 
-    def blocks(self) -> Iterator[Block]:
-        """Blocks of outputs, each for all channels at once."""
+    def taps(self) -> Iterator[tuple[slice, Array, Array]]:
+        """For a block of outputs and each place of the kernel: (place, outputs whose tap there is a real cell, those cells)."""
         room = max(1, BLOCK // max(1, math.prod(self.x[:3])))
-        return blocks(self.tables, self.spatial, 1, self.kernel, room)
-
-    def columns(self, block: Block, x: Array) -> Array:
-        """The gathered cells as (batch, group, channel × kernel place, outputs); padded ones are 0."""
-        cells = np.where(block.valid, x.reshape(self.x)[..., block.index], 0)
-        return np.moveaxis(cells, -1, -2).reshape(*self.x[:2], self.w[2], len(block.index))
+        for block in blocks(self.tables, self.spatial, 1, self.kernel, room):
+            for place in range(math.prod(self.kernel)):
+                real = np.flatnonzero(block.valid[:, place])
+                yield slice(place, None, math.prod(self.kernel)), real + block.outs.start, block.index[real, place]
 
     def forward(self, x: Array, w: Array) -> Array:
-        y = np.zeros(self.y, dtype=x.dtype)
-        for block in self.blocks():
-            y[..., block.outs] = w.reshape(self.w) @ self.columns(block, x)
+        x, w, y = x.reshape(self.x), w.reshape(self.w), np.zeros(self.y, dtype=x.dtype)
+        for place, outs, cells in self.taps():
+            y[..., outs] += np.einsum("goc,ngcs->ngos", w[..., place], x[..., cells])
         return y
 
     def input_gradient(self, g: Array, w: Array) -> Array:
-        gx = np.zeros(self.x, dtype=g.dtype)
-        for block in self.blocks():
-            products = np.swapaxes(w.reshape(self.w), 1, 2) @ g.reshape(self.y)[..., block.outs]
-            cells = products.reshape(*self.x[:3], math.prod(self.kernel), len(block.index))
-            where: Any = (..., block.index)
-            np.add.at(gx, where, np.where(block.valid, np.moveaxis(cells, -1, -2), 0))
+        g, w, gx = g.reshape(self.y), w.reshape(self.w), np.zeros(self.x, dtype=g.dtype)
+        for place, outs, cells in self.taps():
+            where: Any = (..., cells)
+            np.add.at(gx, where, np.einsum("goc,ngos->ngcs", w[..., place], g[..., outs]))
         return gx
 
     def weight_gradient(self, x: Array, g: Array) -> Array:
-        gw = np.zeros(self.w, dtype=g.dtype)
-        for block in self.blocks():
-            gw += (g.reshape(self.y)[..., block.outs] @ np.swapaxes(self.columns(block, x), -1, -2)).sum(axis=0)
+        x, g, gw = x.reshape(self.x), g.reshape(self.y), np.zeros(self.w, dtype=g.dtype)
+        for place, outs, cells in self.taps():
+            gw[..., place] += np.einsum("ngos,ngcs->goc", g[..., outs], x[..., cells])
         return gw
 
 

@@ -10,12 +10,12 @@ DType = np.dtype[Any]
 
 
 def is_float(dtype: DType) -> bool:
-    return dtype.kind == "f" or dtype.name == "bfloat16"
+    return dtype.type in (np.float16, np.float32, np.float64) or dtype.name == "bfloat16"
 
 
 def is_supported(dtype: DType) -> bool:
     """bool, integers of 8 to 64 bits, floats of 16 to 64 bits; bfloat16 where ml_dtypes has brought it."""
-    return dtype.kind in "biu" or (is_float(dtype) and dtype.itemsize <= 8)
+    return dtype.kind in "biu" or is_float(dtype)
 
 
 def native(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -43,5 +43,6 @@ def derivative_of(primal: DType, given: DType) -> DType:
 def conv_dtype(*dtypes: DType) -> DType:
     """Floats promote as in NumPy. Integers are summed exactly: 8-bit ones in int32, all others in int64."""
     if any(is_float(d) for d in dtypes):
-        return np.result_type(*dtypes)
+        kinds = set(dtypes)  # bfloat16 does not promote with most others; float32 holds all of it
+        return np.result_type(*(np.float32 if d.name == "bfloat16" and len(kinds) > 1 else d for d in kinds))
     return np.dtype(np.int32 if all(d.itemsize == 1 for d in dtypes) else np.int64)

@@ -33,11 +33,12 @@ def ordered(x: Array) -> Array:
 
 
 def first_winner(block: Block, cells: Array) -> Any:
-    """For each window the column of its first winner; padded columns are set aside. NumPy's argmax has our NaN rule."""
+    """For each window the column of its first winner. Real cells come first, so a padded column never ties with one.
+
+    NumPy's argmax has our rules: the first of equals, and NaN before every number.
+    """
     lowest = -np.inf if is_float(cells.dtype) else (np.iinfo(cells.dtype).min if cells.dtype.kind in "iu" else False)
-    best = np.where(block.valid, cells, cells.dtype.type(lowest)).argmax(axis=-1)
-    rows = np.arange(len(block.index))
-    return np.where(block.valid[rows, best], best, block.valid.argmax(axis=-1))  # all real cells are the lowest value
+    return np.where(block.valid, cells, cells.dtype.type(lowest)).argmax(axis=-1)
 
 
 def winning_cells(params: MaxParams, x: Array) -> Array:
@@ -71,52 +72,50 @@ def max_with_indices(params: MaxParams, x: Array) -> tuple[Array, Array]:
     return take(params, x, cells), cells.reshape(params.out_shape(x.shape))
 
 
-def shares(params: MaxParams, block: Block, planes: Array) -> Any:
-    """How much each cell of each window stands for its maximum: 1 or 0, or an even part."""
+def shared(params: MaxParams, block: Block, planes: Array, amounts: Array) -> Any:
+    """The amounts of the cells that stand for the maximum, each whole or in even parts; 0 for the others."""
     cells = block.of(planes)
     best = first_winner(block, cells)[..., None]
     if params.ties == "first":
-        return (np.arange(cells.shape[-1]) == best) & block.valid
+        return np.where((np.arange(cells.shape[-1]) == best) & block.valid, amounts, 0)
     top = np.take_along_axis(cells, best, axis=-1)
     among = ((cells == top) | ((cells != cells) & (top != top))) & block.valid
-    return among if params.ties == "all" else among / np.maximum(among.sum(axis=-1, keepdims=True), 1)
+    count = among.sum(axis=-1, keepdims=True) if params.ties == "split" else 1
+    return np.where(among, amounts / np.maximum(count, 1), 0)
 
 
 def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(x.dtype, dx.dtype)
     if params.ties == "first":
         return take(params, dx.astype(dtype), winning_cells(params, x))
-    return weighted_sum(params, x, dx, dtype, shares, ordered(as_planes(params.geometry, x)))
+    return weighted_sum(params, x, dx, dtype, shared, ordered(as_planes(params.geometry, x)))
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
-    return spread(params, x, g, shares, ordered(as_planes(params.geometry, x)))
+    return spread(params, x, g, shared, ordered(as_planes(params.geometry, x)))
 
 
 # --- what maximum and smooth maximum share: derivatives by the weight of each cell in its window ------------------
 
 
-def weighted_sum(params: Any, x: Array, dx: Array, dtype: Any, weigh: Any, planes: Array) -> Array:
-    """For each window the sum of its tangents by `weigh`."""
+def weighted_sum(params: Any, x: Array, dx: Array, dtype: Any, weighted: Any, planes: Array) -> Array:
+    """For each window the sum of its tangents, as `weighted`."""
     y, flat = output(params, x, dtype)
     tangents = wide(as_planes(params.geometry, dx))
     for block in windows_of(params, x):
         if block.index.shape[1]:
-            weights = weigh(params, block, planes)
-            flat[block.planes, block.outs] = np.where(weights != 0, weights * block.of(tangents), 0).sum(axis=-1)
+            flat[block.planes, block.outs] = weighted(params, block, planes, block.of(tangents)).sum(axis=-1)
     return y
 
 
-def spread(params: Any, x: Array, g: Array, weigh: Any, planes: Array) -> tuple[Array]:
-    """Each gradient goes to the cells of its window by `weigh`."""
+def spread(params: Any, x: Array, g: Array, weighted: Any, planes: Array) -> tuple[Array]:
+    """Each gradient goes to the cells of its window, as `weighted`."""
     gx = np.zeros(planes.shape, dtype=np.float64)
-    _, shape = output(params, x, bool)
-    gradients = wide(g).reshape(shape.shape)
+    gradients = wide(g).reshape(len(planes), -1) if g.size else wide(g)
     for block in windows_of(params, x):
         if block.index.shape[1]:
-            weights = weigh(params, block, planes)
-            amounts = weights * gradients[block.planes, block.outs][..., None]
-            block.scatter(gx, np.where(weights != 0, amounts, 0))
+            amounts = gradients[block.planes, block.outs][..., None]
+            block.scatter(gx, weighted(params, block, planes, amounts))
     return (gx.reshape(x.shape).astype(derivative_of(x.dtype, g.dtype)),)
 
 
@@ -149,8 +148,7 @@ def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:
 
 def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
     gx = np.zeros(as_planes(params.geometry, x).shape, dtype=np.float64)
-    _, shape = output(params, x, bool)
-    gradients = wide(g).reshape(shape.shape)
+    gradients = wide(g).reshape(len(gx), -1) if g.size else wide(g)
     for block in windows_of(params, x):
         amounts = gradients[block.planes, block.outs] / divisors(params, block)
         block.scatter(gx, np.where(block.valid, amounts[..., None], 0))
@@ -162,13 +160,19 @@ def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
 
 def exponentials(params: SmoothParams, block: Block, planes: Array) -> tuple[Array, Array, Array]:
     """(top, weights, total) as in the meaning: no exponent is above 0; total also has the padded zeros."""
-    scaled = np.where(block.valid, float(params.beta) * block.of(planes), -np.inf)
-    padded = block.padded.astype(np.float64) if params.count_include_pad else np.zeros(len(block.index))
-    top = scaled.max(axis=-1, initial=-np.inf)
-    top = np.where(padded > 0, np.maximum(top, 0), top)
-    gap = np.where(scaled == top[..., None], 0, scaled - top[..., None])
-    weights = np.where(block.valid, np.exp(gap), 0)
-    return top, weights, weights.sum(axis=-1) + np.where(padded > 0, padded * np.exp(-top), 0)
+    beta = float(params.beta)
+    outermost, lightest = (np.max, -np.inf) if beta > 0 else (np.min, np.inf)
+    cells = np.where(block.valid, block.of(planes), lightest)
+    padded = wide(block.padded) if params.count_include_pad else np.zeros(len(block.index))
+    top = outermost(cells, axis=-1, initial=lightest)
+    top = np.where(padded > 0, outermost([top, np.zeros_like(top)], axis=0), top)
+
+    def weight(values: Array, tops: Array) -> Array:
+        return np.exp(beta * np.where(values == tops, 0, values - tops))
+
+    weights = np.where(block.valid, weight(cells, top[..., None]), 0)
+    zeros = np.where(padded > 0, padded * weight(np.zeros_like(top), top), 0)
+    return top, weights, weights.sum(axis=-1) + zeros
 
 
 def smooth_forward(params: SmoothParams, x: Array) -> Array:
@@ -177,19 +181,20 @@ def smooth_forward(params: SmoothParams, x: Array) -> Array:
     for block in windows_of(params, x):
         top, _, total = exponentials(params, block, planes)
         empty = ~block.valid.any(axis=-1) & ((block.padded == 0) | (not params.count_include_pad))
-        flat[block.planes, block.outs] = np.where(empty, 0, (top + np.log(total)) / float(params.beta))
+        flat[block.planes, block.outs] = np.where(empty, 0, top + np.log(total) / float(params.beta))
     return y
 
 
-def softmax(params: SmoothParams, block: Block, planes: Array) -> Array:
+def softened(params: SmoothParams, block: Block, planes: Array, amounts: Array) -> Any:
+    """The amounts by softmax(β·x)."""
     _, weights, total = exponentials(params, block, planes)
-    return np.where(block.valid, weights / np.where(total == 0, 1, total)[..., None], 0)
+    return np.where(block.valid, weights / total[..., None] * amounts, 0)
 
 
 def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(float_of(x.dtype), dx.dtype)
-    return weighted_sum(params, x, dx, dtype, softmax, wide(as_planes(params.geometry, x)))
+    return weighted_sum(params, x, dx, dtype, softened, wide(as_planes(params.geometry, x)))
 
 
 def smooth_vjp(params: SmoothParams, x: Array, g: Array) -> tuple[Array]:
-    return spread(params, x, g, softmax, wide(as_planes(params.geometry, x)))
+    return spread(params, x, g, softened, wide(as_planes(params.geometry, x)))

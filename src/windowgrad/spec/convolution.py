@@ -22,11 +22,12 @@ def products(params: ConvParams, y: Sequence[int], w: Sequence[int], x: Sequence
     """Every (i, j, k) for which the convolution of shapes `x`, `w` to `y` adds w[j]·x[k] to y[i]."""
     rank = params.window.rank
     batch, spatial, grid = x[: len(x) - rank - 1], x[len(x) - rank :], y[len(y) - rank :]
-    outs, ins = w[0] // params.groups, w[1]
+    outs, ins = w[0] // params.groups, w[1]  # of one group: its outputs see its own inputs only
     for o in np.ndindex(*grid):
         for place, cell in params.window.reach(o, spatial):
             for *n, channel, c in np.ndindex(*batch, w[0], ins):
-                yield (*n, channel, *o), (channel, c, *place), (*n, channel // outs * ins + c, *cell)
+                group = channel // outs
+                yield (*n, channel, *o), (channel, c, *place), (*n, group * ins + c, *cell)
 
 
 def terms(params: ConvParams, x: Array, w: Array) -> Iterator[tuple[Cell, Cell, Cell]]:
@@ -39,7 +40,7 @@ def terms(params: ConvParams, x: Array, w: Array) -> Iterator[tuple[Cell, Cell, 
 
 def forward(params: ConvParams, x: Any, w: Any, bias: Any = None) -> Array:
     x, w = cells(x), cells(w)
-    y = zeros(params.out_shape(x.shape, w.shape), like=x if x.size else w)
+    y = zeros(params.out_shape(x.shape, w.shape), like=x if x.size else w)  # x may have no channels
     if bias is not None:
         y += per_channel(params, cells(bias))
     for i, j, k in terms(params, x, w):
@@ -48,25 +49,31 @@ def forward(params: ConvParams, x: Any, w: Any, bias: Any = None) -> Array:
 
 
 def jvp(params: ConvParams, *args: Any) -> Array:
-    """Bilinear: the convolution of (dx, w) and of (x, dw), and the tangent of the bias."""
-    half = len(args) // 2
-    x, w, dx, dw = (cells(a) for a in (*args[:2], *args[half : half + 2]))
-    dy = forward(params, dx, w, *args[half + 2 :])
+    """Bilinear: the convolution of (dx, w) and of (x, dw), and the tangent of the bias if there is one.
+
+    Called as (x, w, dx, dw) or (x, w, bias, dx, dw, dbias).
+    """
+    inputs, tangents = args[: len(args) // 2], args[len(args) // 2 :]
+    (x, w), (dx, dw), dbias = map(cells, inputs[:2]), map(cells, tangents[:2]), tangents[2:]
+    dy = forward(params, dx, w, *dbias)
     for i, j, k in terms(params, x, w):
         dy[i] += dw[j] * x[k]
     return dy
 
 
 def vjp(params: ConvParams, *args: Any) -> tuple[Array, ...]:
-    """Each product w[j]·x[k] of y[i] gives g[i]·w[j] to x[k] and g[i]·x[k] to w[j]; a bias gets its channel's sum."""
-    x, w, g = (cells(a) for a in (*args[:2], args[-1]))
+    """Each product w[j]·x[k] of y[i] gives g[i]·w[j] to x[k] and g[i]·x[k] to w[j]; a bias gets its channel's sum.
+
+    Called as (x, w, g) or (x, w, bias, g).
+    """
+    (x, w), bias, g = map(cells, args[:2]), args[2:-1], cells(args[-1])
     gx, gw = zeros(x.shape, like=g), zeros(w.shape, like=g)
     for i, j, k in terms(params, x, w):
         gx[k] += g[i] * w[j]
         gw[j] += g[i] * x[k]
-    if len(args) == 3:
+    if not bias:
         return gx, gw
-    gb = zeros(cells(args[2]).shape, like=g)
+    gb = zeros(cells(bias[0]).shape, like=g)
     for i in np.ndindex(*g.shape):
         gb[i[len(i) - params.window.rank - 1]] += g[i]
     return gx, gw, gb

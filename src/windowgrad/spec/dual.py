@@ -70,6 +70,9 @@ class Dual:
     def __hash__(self) -> int:
         return hash(self.value) if self.tangent == 0 else hash((self.value, self.tangent))
 
+    def zero_like(self) -> Dual:
+        return Dual(scalar.zero_like(self.value), scalar.zero_like(self.tangent))
+
     def is_nan(self) -> bool:
         return scalar.is_nan(self.value)
 

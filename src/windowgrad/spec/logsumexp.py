@@ -6,24 +6,30 @@ from typing import Any
 
 from windowgrad.params import SmoothParams
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, greater, log, windows, zeros
+from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, is_nan, log, windows, zero_like, zeros
+
+
+def heavier(a: Any, b: Any, beta: Any) -> bool:
+    """Whether a cell a weighs more than b: the greater one, the lesser one if β < 0, and NaN before every number."""
+    if is_nan(a) or is_nan(b):
+        return is_nan(a) and not is_nan(b)
+    return bool(a > b if beta > 0 else a < b)
 
 
 def weigh(params: SmoothParams, x: Array, window: Window) -> tuple[Any, list[Any], Any]:
-    """(top, weights, total): top = max β·x, each real cell weighs exp(β·x − top), total also has the padded zeros.
+    """(top, weights, total): each cell weighs exp(β·(x − top)), where top is the cell that weighs most; padded zeros too.
 
-    No exponent is above 0, so nothing overflows, and the greatest cell weighs 1, so the total is never 0.
+    No exponent is above 0, so nothing overflows, and the top cell weighs 1, so the total is never 0.
     """
-    scaled = [params.beta * x[tap] for tap in window.taps]
+    nought = zero_like(x.flat[0])
     zeros_seen = window.padded if params.count_include_pad else 0
-    nought = params.beta * type(x.flat[0])(0)
-    top = nought if zeros_seen else scaled[0]
-    for value in scaled:
-        if greater(value, top):
-            top = value
-    weights = [exp(gap(value, top)) for value in scaled]
-    padding = zeros_seen * exp(gap(nought, top)) if zeros_seen else 0
-    return top, weights, sum(weights, start=padding)
+    top = nought if zeros_seen else x[window.taps[0]]
+    for tap in window.taps:
+        if heavier(x[tap], top, params.beta):
+            top = x[tap]
+    weights = [exp(params.beta * gap(x[tap], top)) for tap in window.taps]
+    total = sum(weights, start=zeros_seen * exp(params.beta * gap(nought, top)) if zeros_seen else 0)
+    return top, weights, total
 
 
 def has_cells(params: SmoothParams, window: Window) -> bool:
@@ -36,7 +42,7 @@ def forward(params: SmoothParams, x: Any) -> Array:
     for window in windows(params.geometry, x.shape):
         if has_cells(params, window):
             top, _, total = weigh(params, x, window)
-            y[window.out] = (top + log(total)) / params.beta
+            y[window.out] = top + log(total) / params.beta
     return y
 
 

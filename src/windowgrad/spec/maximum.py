@@ -10,7 +10,7 @@ import numpy as np
 from windowgrad.geometry import Cell
 from windowgrad.params import MaxParams
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import Array, cells, divide, greater, windows, zeros
+from windowgrad.spec.scalar import Array, cells, divide, greater, same, windows, zeros
 
 
 def winner(x: Array, taps: Iterable[Cell]) -> Cell:
@@ -28,7 +28,7 @@ def winners(x: Array, taps: list[Cell], ties: str) -> list[Cell]:
     if not taps:
         return []
     best = winner(x, taps)
-    return [best] if ties == "first" else [tap for tap in taps if not greater(x[best], x[tap])]
+    return [best] if ties == "first" else [tap for tap in taps if same(x[tap], x[best])]
 
 
 def share(amount: Any, among: list[Cell], ties: str) -> Any:
@@ -38,43 +38,46 @@ def share(amount: Any, among: list[Cell], ties: str) -> Any:
 
 def forward(params: MaxParams, x: Any) -> Array:
     x = cells(x)
+    params.check(x.shape)  # empty="raise" refuses here
     y = zeros(params.out_shape(x.shape), like=x)
-    for o, taps, _ in windows(params.geometry, x.shape):
-        if taps:
-            y[o] = x[winner(x, taps)]
+    for window in windows(params.geometry, x.shape):
+        if window.taps:
+            y[window.out] = x[winner(x, window.taps)]
     return y
 
 
 def with_indices(params: MaxParams, x: Any) -> tuple[Array, Array]:
     """The maximum, and the flat index of its first winner in the spatial plane (−1 if there is no cell)."""
     x = cells(x)
-    _, spatial = params.geometry.split(x.shape)
+    lead, spatial = params.geometry.split(x.shape)
     index = np.full(params.out_shape(x.shape), -1, dtype=np.int64)
-    for o, taps, _ in windows(params.geometry, x.shape):
-        if taps:
-            index[o] = np.ravel_multi_index(winner(x, taps)[-len(spatial) :], spatial)
+    for window in windows(params.geometry, x.shape):
+        if window.taps:
+            index[window.out] = np.ravel_multi_index(winner(x, window.taps)[len(lead) :], spatial)
     return forward(params, x), index
 
 
 def jvp(params: MaxParams, x: Any, dx: Any) -> Array:
     """The tangent at the winner; with several winners their sum ("all") or their mean ("split")."""
     x, dx = cells(x), cells(dx)
+    params.check(x.shape)
     dy = zeros(params.out_shape(x.shape), like=dx)
-    for o, taps, _ in windows(params.geometry, x.shape):
-        among = winners(x, taps, params.ties)
+    for window in windows(params.geometry, x.shape):
+        among = winners(x, window.taps, params.ties)
         for tap in among:
-            dy[o] += share(dx[tap], among, params.ties)
+            dy[window.out] += share(dx[tap], among, params.ties)
     return dy
 
 
 def vjp(params: MaxParams, x: Any, g: Any) -> tuple[Array]:
     """The gradient goes to the winner; with several winners all of it to each ("all") or an even part ("split")."""
     x, g = cells(x), cells(g)
+    params.check(x.shape)
     gx = zeros(x.shape, like=g)
-    for o, taps, _ in windows(params.geometry, x.shape):
-        among = winners(x, taps, params.ties)
+    for window in windows(params.geometry, x.shape):
+        among = winners(x, window.taps, params.ties)
         for tap in among:
-            gx[tap] += share(g[o], among, params.ties)
+            gx[tap] += share(g[window.out], among, params.ties)
     return (gx,)
 
 

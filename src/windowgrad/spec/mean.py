@@ -21,8 +21,9 @@ def forward(params: MeanParams, x: Any) -> Array:
     x = cells(x)
     y = zeros(params.out_shape(x.shape), like=x)
     for window in windows(params.geometry, x.shape):
-        total = sum((x[tap] for tap in window.taps), start=y[window.out])
-        y[window.out] = divide(total, divisor(params, window))
+        for tap in window.taps:
+            y[window.out] += x[tap]
+        y[window.out] = divide(y[window.out], divisor(params, window))
     return y
 
 

@@ -26,6 +26,8 @@ def is_nan(a: Any) -> bool:
 
 
 def is_infinite(a: Any) -> bool:
+    if isinstance(a, (float, np.floating)):
+        return math.isinf(a)
     return bool(a.is_infinite()) if hasattr(a, "is_infinite") else bool(a == a and a - a != 0)
 
 
@@ -41,9 +43,19 @@ def divide(a: Any, b: Any) -> Any:
     return Fraction(int(a), int(b)) if isinstance(a, Integral) and isinstance(b, Integral) else a / b
 
 
+def same(a: Any, b: Any) -> bool:
+    """Whether neither is greater: a tie."""
+    return not greater(a, b) and not greater(b, a)
+
+
 def gap(a: Any, top: Any) -> Any:
     """a − top, where an infinity less itself is 0: a cell as great as the greatest weighs as much."""
-    return type(a)(0) if is_infinite(a) and is_infinite(top) and a == top else a - top
+    return zero_like(a) if is_infinite(a) and same(a, top) else a - top
+
+
+def zero_like(a: Any) -> Any:
+    """The zero of a's kind."""
+    return a.zero_like() if hasattr(a, "zero_like") else type(a)(0)
 
 
 def exp(a: Any) -> Any:
@@ -56,7 +68,7 @@ def log(a: Any) -> Any:
 
 def _function(a: Any, name: str) -> Any:
     own = getattr(a, name, None) or (getattr(a, "ln", None) if name == "log" else None)
-    if own is not None:
+    if callable(own):  # mpmath's numbers have an attribute exp that is an integer
         return own()
     if isinstance(a, np.floating):
         return getattr(np, name)(a)
@@ -76,7 +88,7 @@ def cells(x: Any) -> Array:
 def zeros(shape: Sequence[int], like: Array) -> Array:
     """A new grid of zeros of the same kind as the cells of `like`."""
     grid = np.empty(tuple(shape), dtype=object)
-    grid[...] = type(like.flat[0])(0) if like.size else 0
+    grid[...] = zero_like(like.flat[0]) if like.size else 0
     return grid
 
 
