@@ -13,7 +13,7 @@ test: .venv/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 .venv/made:
 	@echo "==> making .venv with $$($(PYTHON) --version)"

@@ -30,30 +30,38 @@ def as_int(name: str, value: object, least: int, where: str = "") -> int:
 
 
 def _is_sequence(value: object) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) != 0
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def axes(name: str, value: object, rank: int | None = None) -> tuple[object, ...]:
     """One entry per axis. With a known rank a lone value stands for every axis; with no rank it is refused."""
     if not _is_sequence(value):
-        if rank is None:
-            raise KindError(
-                f"{name}={show(value)}: must be a tuple with one entry per axis; "
-                f"write ({show(value)}, {show(value)}) for two axes"
-                + ("" if name == "padding" else ", or call the 1d, 2d or 3d function")
-            )
-        return (value,) * rank
+        if isinstance(value, (set, frozenset, dict)):
+            wanted = "an integer or a tuple with one entry per axis"
+            raise KindError(f"{name}={show(value)}: must be {wanted}, not {type(value).__name__}")
+        if rank is not None:
+            return (value,) * rank
+        hint = (
+            f"; write ({value}, {value}) for two axes"
+            if isinstance(value, int) and value.bit_length() < 64
+            else f", not {type(value).__name__}"
+        )
+        other = ", or call the 1d, 2d or 3d function" if hint[0] == ";" and name in ("kernel_size", "output_size") else ""
+        raise KindError(f"{name}={show(value)}: must be a tuple with one entry per axis{hint}{other}")
     entries = tuple(cast(Iterable[object], value))
     if rank is not None and len(entries) != rank:
         hint = "; a (before, after) pair per axis is written ((before, after),)" if (name, rank) == ("padding", 1) else ""
-        raise WindowError(f"{name}={show(entries)}: has {len(entries)} entries for {rank} {plural('axis', rank)}{hint}")
+        raise WindowError(f"{name}={show(entries)}: has {counted('entry', len(entries))} for {counted('axis', rank)}{hint}")
     if not entries:
         raise WindowError(f"{name}=(): must have at least one entry")
     return entries
 
 
-def plural(word: str, count: int) -> str:
-    return word if count == 1 else {"axis": "axes"}.get(word, word + "s")
+def counted(word: str, count: int) -> str:
+    """`1 axis`, `2 axes`."""
+    return f"{show(count)} {word if count == 1 else {'axis': 'axes', 'entry': 'entries'}.get(word, word + 's')}"
 
 
 def ints(name: str, value: object, rank: int | None = None, least: int = 1) -> tuple[int, ...]:
@@ -77,10 +85,12 @@ def pairs(name: str, value: object, rank: int | None = None) -> Pairs:
     return tuple(pair(a, entry) for a, entry in enumerate(axes(name, value, rank)))
 
 
+def flag(name: str, value: object) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise KindError(f"{name}={show(value)}: must be True or False")
+    return bool(value)
+
+
 def flags(name: str, value: object, rank: int) -> tuple[bool, ...]:
     """One bool per axis."""
-    found = axes(name, value, rank)
-    for entry in found:
-        if not isinstance(entry, (bool, np.bool_)):
-            raise KindError(f"{name}={show(entry)}: must be True or False")
-    return tuple(bool(entry) for entry in found)
+    return tuple(flag(name, entry) for entry in axes(name, value, rank))

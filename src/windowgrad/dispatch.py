@@ -16,11 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.errors import KindError, OptionError, WindowError
+from windowgrad.arguments import counted
+from windowgrad.errors import KindError, WindowError
 from windowgrad.geometry import refuse_unallocatable
 from windowgrad.kernels.dtypes import is_supported, native
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
+
+NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set)
 
 KERNELS = {  # operator -> (module of kernels, prefix of its functions there)
     "max_pool": ("pooling", "max"),
@@ -35,13 +38,17 @@ KERNELS = {  # operator -> (module of kernels, prefix of its functions there)
 
 def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
     """The meaning itself, over whatever scalars the arrays hold."""
+    kinds = {type(cell) for array in arrays for cell in array.flat}
+    for kind in kinds:
+        if issubclass(kind, NOT_SCALARS):
+            raise KindError(f"{op.name} cannot compute with cells of type {kind.__name__}: a cell must be a real number")
     try:
         return getattr(op, rule)(params, *arrays)
     except KindError:
         raise
     except TypeError as error:
-        kinds = sorted({type(cell).__name__ for array in arrays for cell in array.flat})
-        raise KindError(f"{op.name} cannot compute with cells of type {', '.join(kinds)}: {error}") from error
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise KindError(f"{op.name} cannot compute with cells of type {names}: {error}") from error
 
 
 def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
@@ -51,8 +58,8 @@ def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
     try:
         with np.errstate(all="ignore"):
             return kernel(params, *(native(array) for array in arrays))
-    except OverflowError as error:
-        raise OptionError(f"{params}: a number in it is too large for float64; x.astype(object) computes exactly") from error
+    except OverflowError as error:  # counts beyond float64: a kernel of 10**400 cells
+        raise WindowError(f"{op.name}: a window has too many cells for float64; x.astype(object) computes exactly") from error
 
 
 Route = Callable[[Op, str, Params, Sequence[Any]], Any]
@@ -85,7 +92,7 @@ def argument_names(op: Op, rule: str, given: int) -> list[str]:
         names = inputs + {"jvp": [f"d{name}" for name in inputs], "vjp": ["g"]}.get(rule, [])
         if len(names) == given:
             return names
-    raise KindError(f"{op.name}.{rule} got {given} arrays: it takes {', '.join(names)}")
+    raise KindError(f"{op.name}.{rule} got {counted('array', given)}: it takes {', '.join(names)}")
 
 
 def check_kind(name: str, array: Any) -> None:

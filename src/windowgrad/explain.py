@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.arguments import axes, ints, plural
+from windowgrad.arguments import axes, counted, ints
 from windowgrad.errors import OptionError, WindowError
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, conv_padding, refuse_unallocatable
 from windowgrad.params import TransposeParams
@@ -58,8 +58,8 @@ def answer(q: Question) -> Answer:
         )
     rank = len(q.spatial)
     if q.operator[-1] == "d" and q.operator[-2] != str(rank):
-        has = f"{rank} {plural('axis', rank)}"
-        raise WindowError(f"input={'x'.join(map(str, q.spatial))}: has {has}, {q.operator} takes {q.operator[-2]}")
+        size = "x".join(map(str, q.spatial))
+        raise WindowError(f"input={size}: has {counted('axis', rank)}, {q.operator} takes {q.operator[-2]}")
     if q.operator.startswith("global_"):
         return _pooled(Global(rank), q.spatial)
     if q.operator.startswith("adaptive_"):
@@ -138,7 +138,7 @@ def panel(a: Answer, o: Sequence[int], extents: Sequence[range]) -> list[str]:
     """One output: its index, how many cells it covers, and the grid of cells along one or two axes."""
     sides = [marks(a, axis, i, places) for axis, (i, places) in enumerate(zip(o, extents, strict=True))]
     real, padded = len(a.geometry.taps(o, a.cells)), a.geometry.padded(o, a.cells)
-    counts = f"{real} {plural('cell', real)}" + (f" + {padded} padding" if padded else "")
+    counts = counted("cell", real) + (f" + {padded} padding" if padded else "")
     rows = [SEEN] if len(sides) == 1 else list(sides[0])
     head = f"{a.subject} {tuple(o) if len(o) > 1 else o[0]}"
     return [head, counts, *(" ".join(crossing(row, column) for column in sides[-1]) for row in rows)]

@@ -19,11 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.arguments import Padding, Pairs, Size, as_int, axes, flags, ints, pairs, plural
+from windowgrad.arguments import Padding, Pairs, Size, as_int, axes, counted, flag, flags, ints, pairs
 from windowgrad.errors import WindowError, show
 
 Cell = tuple[int, ...]
 Column = np.ndarray[Any, Any]
+
+ROW_BYTES = 64
+"""What one output takes in a table, with what is needed to make it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,8 @@ class Geometry:
         """`shape` as (leading axes, spatial axes); every spatial axis must have a cell."""
         shape = tuple(index(n) for n in shape)
         if len(shape) < self.rank:
-            has = f"{len(shape)} {plural('axis', len(shape))}"
-            raise WindowError(f"shape {shape} has {has}: the window has {self.rank}, and they are the last ones")
+            has = counted("axis", len(shape))
+            raise WindowError(f"shape {shape} has {has}: the window has {show(self.rank)}, and they are the last ones")
         lead, spatial = shape[: len(shape) - self.rank], shape[len(shape) - self.rank :]
         for axis, n in enumerate(spatial):
             as_int("size", n, 1, f" on axis {axis}")
@@ -84,7 +87,10 @@ class Geometry:
 
     def _rows(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[int, Table]]:
         """Where output `o` stands in the table of each axis."""
-        return list(zip(o, self.tables(spatial), strict=True))
+        tables = self.tables(spatial)
+        if len(o) != len(tables) or not all(0 <= i < len(table.start) for i, table in zip(o, tables, strict=True)):
+            raise WindowError(f"output {show(tuple(o))}: must be a place in the output of shape {self.grid(spatial)}")
+        return list(zip(o, tables, strict=True))
 
     def reach(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[Cell, Cell]]:
         """The real cells of output `o` in row-major order, each as (place in the kernel, cell)."""
@@ -203,7 +209,7 @@ class Global(Geometry):
 
     def __init__(self, rank: int, keepdims: bool = True) -> None:
         object.__setattr__(self, "rank", as_int("rank", rank, 1))
-        object.__setattr__(self, "keepdims", flags("keepdims", keepdims, 1)[0])
+        object.__setattr__(self, "keepdims", flag("keepdims", keepdims))
 
     def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
         return (1,) * self.rank if self.keepdims else ()
@@ -220,6 +226,8 @@ class Global(Geometry):
 
 def _indices(out: int, *magnitudes: int) -> Column:
     """The output indices, as machine integers when nothing computed from them can overflow, else as Python's."""
+    if out * ROW_BYTES > _memory():
+        raise WindowError(f"an axis with {show(out)} outputs: a table of them does not fit into memory ({_bytes(_memory())})")
     return np.arange(out, dtype=np.int64 if max(magnitudes) < 2**62 else object)
 
 
@@ -268,7 +276,7 @@ def conv_padding(padding: object, kernel: tuple[int, ...], stride: Size, dilatio
     if padding != "same":
         raise WindowError(f'padding={padding!r}: must be "valid", "same", an integer, or one entry per axis')
     if any(s != 1 for s in ints("stride", stride, len(kernel))):
-        raise WindowError(f'padding="same": stride must be 1 on every axis, not {stride}')
+        raise WindowError(f'padding="same": stride must be 1 on every axis, not {show(stride)}')
     spans = [d * (k - 1) for k, d in zip(kernel, ints("dilation", dilation, len(kernel)), strict=True)]
     return tuple((span // 2, span - span // 2) for span in spans)
 
@@ -277,8 +285,8 @@ def resized(shape: Sequence[int], padding: Pairs, sign: int) -> tuple[int, ...]:
     """`shape` with its last axes grown (`sign=1`) or shrunk (`-1`) by `padding`."""
     rank = len(padding)
     if len(shape) < rank:
-        has = f"shape {tuple(shape)} has {len(shape)} {plural('axis', len(shape))}"
-        raise WindowError(f"padding={show(padding)}: has {rank} entries, {has}")
+        has = f"shape {tuple(shape)} has {counted('axis', len(shape))}"
+        raise WindowError(f"padding={show(padding)}: has {counted('entry', rank)}, {has}")
     lead, spatial = tuple(shape[: len(shape) - rank]), shape[len(shape) - rank :]
     for axis, n in enumerate(spatial):
         as_int("size", n, 1, f" on axis {axis}")

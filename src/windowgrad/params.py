@@ -9,10 +9,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from numbers import Real
+from numbers import Complex, Rational, Real
 from typing import Any
 
-from windowgrad.arguments import Pairs, as_int, flags, ints, pairs, plural
+import numpy as np
+
+from windowgrad.arguments import Pairs, as_int, counted, flag, ints, pairs
 from windowgrad.errors import KindError, OptionError, WindowError, show
 from windowgrad.geometry import Geometry, Sliding, resized
 
@@ -84,7 +86,7 @@ class MeanParams(PoolParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flags("count_include_pad", self.count_include_pad, 1)
+        flag("count_include_pad", self.count_include_pad)
         if self.divisor_override is not None:
             as_int("divisor_override", self.divisor_override, 1)
 
@@ -98,15 +100,29 @@ class SmoothParams(PoolParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flags("count_include_pad", self.count_include_pad, 1)
-        if isinstance(self.beta, (bool, str, bytes, complex)) or not hasattr(self.beta, "__mul__"):
-            raise KindError(f"beta={show(self.beta)}: must be a real number, not {type(self.beta).__name__}")
-        if getattr(self.beta, "ndim", 0):
-            raise KindError(f"beta={show(self.beta)}: must be one number, not an array of shape {self.beta.shape}")
-        if self.beta == 0:
-            raise OptionError(f"beta={show(self.beta)}: must not be zero; the smooth maximum tends to infinity there")
-        if isinstance(self.beta, (Real, Decimal)) and not math.isfinite(self.beta):
-            raise OptionError(f"beta={show(self.beta)}: must be finite; use max_pool for the limit")
+        flag("count_include_pad", self.count_include_pad)
+        _check_beta(self.beta)
+
+
+def _check_beta(beta: Any) -> None:
+    if isinstance(beta, (bool, np.bool_)) or not (isinstance(beta, (Real, Decimal)) or _is_scalar(beta)):
+        kind = f"an array of shape {beta.shape}" if getattr(beta, "ndim", 0) else type(beta).__name__
+        raise KindError(f"beta={show(beta)}: must be a real number, not {kind}")
+    if isinstance(beta, (Real, Decimal)) and not _is_finite(beta):
+        raise OptionError(f"beta={show(beta)}: must be finite; use max_pool for the limit")
+    if beta == 0:
+        raise OptionError(f"beta={show(beta)}: must not be zero; the smooth maximum tends to infinity there")
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether it may be somebody's own real number: it multiplies and compares, and is no array, sequence or complex number."""
+    known = isinstance(value, (str, bytes, Sequence, Complex)) or hasattr(value, "shape")
+    return not known and hasattr(value, "__mul__") and hasattr(value, "__gt__")
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a real number is finite; exact ones always are, however large."""
+    return isinstance(value, Rational) or (value.is_finite() if isinstance(value, Decimal) else math.isfinite(value))
 
 
 @dataclass(frozen=True)
@@ -127,7 +143,7 @@ class ConvParams(Params):
         channels = _channels(x, self.window.rank)
         if channels != w[1] * self.groups:
             raise WindowError(
-                f"weight of shape {w} with groups={show(self.groups)} takes {_counted(w[1] * self.groups)}, "
+                f"weight of shape {w} with groups={show(self.groups)} takes {counted('channel', w[1] * self.groups)}, "
                 f"x of shape {x} has {channels}"
             )
         if w[0] % self.groups:
@@ -159,25 +175,20 @@ class TransposeParams(ConvParams):
         object.__setattr__(self, "output_padding", extra)
         for axis, (e, s, d) in enumerate(zip(extra, w.stride, w.dilation, strict=True)):
             if e >= s and e >= d:
-                raise WindowError(
-                    f"output_padding={show(e)} on axis {axis}: must be smaller than the stride ({s}) or the dilation ({d})"
-                )
+                than = f"the stride ({show(s)}) or the dilation ({show(d)})"
+                raise WindowError(f"output_padding={show(e)} on axis {axis}: must be smaller than {than}")
 
     def out_shape(self, *shapes: Shape) -> Shape:
         x, w = shapes[:2]
         self._check_weight(x, w)
         channels = _channels(x, self.window.rank)
         if channels != w[0]:
-            raise WindowError(f"weight of shape {w} takes {_counted(w[0])}, x of shape {x} has {channels}")
+            raise WindowError(f"weight of shape {w} takes {counted('channel', w[0])}, x of shape {x} has {channels}")
         if w[0] % self.groups:
             raise WindowError(f"groups={show(self.groups)}: must divide the {w[0]} input channels of weight {w}")
         _check_bias(shapes[2:], w[1] * self.groups)
         lead, spatial = self.window.split(x)
         return (*lead[:-1], w[1] * self.groups, *self.window.adjoint(spatial, self.output_padding))
-
-
-def _counted(channels: int) -> str:
-    return f"{show(channels)} {plural('channel', channels)}"
 
 
 def _channels(x: Shape, rank: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from windowgrad.arguments import Padding, Size
+from windowgrad.arguments import Padding, Size, ints
 from windowgrad.errors import KindError, WindowError
 from windowgrad.functional import signatures as types
 from windowgrad.functional.call import Call
@@ -27,7 +27,8 @@ def kernel_of(rank: int | None, weight: Any) -> tuple[int, ...]:
 
 def window_of(rank: int | None, weight: Any, stride: Any, padding: Any, dilation: Any) -> Sliding:
     kernel = kernel_of(rank, weight)
-    return Sliding(kernel, 1 if stride is None else stride, conv_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
+    steps = ints("stride", stride, len(kernel))  # here None is not the kernel
+    return Sliding(kernel, steps, conv_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
 
 
 def _conv(rank: int | None) -> types.Conv:
@@ -46,7 +47,7 @@ def _conv(rank: int | None) -> types.Conv:
         """
         with Call(convolve, locals()):
             params = ConvParams(window_of(rank, weight, stride, padding, dilation), groups)
-            return OPS["conv"].forward(params, *(a for a in (x, weight, bias) if a is not None))
+            return OPS["conv"].forward(params, x, weight, *(() if bias is None else (bias,)))
 
     return named(convolve, "conv", rank)
 
@@ -71,7 +72,7 @@ def _conv_transpose(rank: int | None) -> types.ConvTranspose:
                 raise KindError(f"padding={padding!r}: must be an integer or one entry per axis")
             window = window_of(rank, weight, stride, padding, dilation)
             params = TransposeParams(window, groups, output_padding)  # type: ignore[arg-type]  # made one per axis there
-            return OPS["conv_transpose"].forward(params, *(a for a in (x, weight, bias) if a is not None))
+            return OPS["conv_transpose"].forward(params, x, weight, *(() if bias is None else (bias,)))
 
     return named(convolve, "conv_transpose", rank)
 

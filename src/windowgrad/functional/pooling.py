@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from windowgrad.arguments import Padding, Size, axes, flags
+from windowgrad.arguments import Padding, Size, axes, flag
 from windowgrad.functional import signatures as types
 from windowgrad.functional.call import Call
 from windowgrad.geometry import Adaptive, Global, Sliding
@@ -24,13 +24,12 @@ def named(function: F, family: str, rank: int | None) -> F:
     """The function under its public name: max_pool, or max_pool2d where the rank is fixed."""
     name = family if rank is None else f"{family}{rank}d"
     function.__name__ = function.__qualname__ = name
-    function.__module__ = __name__
     return function
 
 
 def sliding(rank: int | None, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any) -> Sliding:
     sizes: Any = axes("kernel_size", kernel, rank)
-    return Sliding(sizes, stride, padding, dilation, flags("ceil_mode", ceil_mode, 1)[0])
+    return Sliding(sizes, stride, padding, dilation, flag("ceil_mode", ceil_mode))
 
 
 def adaptive(rank: int | None, output_size: Any) -> Adaptive:
@@ -39,7 +38,7 @@ def adaptive(rank: int | None, output_size: Any) -> Adaptive:
 
 
 def maximum(params: MaxParams, x: Any, return_indices: object) -> Any:
-    rule = MAX.with_indices if flags("return_indices", return_indices, 1)[0] else MAX.forward
+    rule = MAX.with_indices if flag("return_indices", return_indices) else MAX.forward
     assert rule is not None  # maximum has indices
     return rule(params, x)
 

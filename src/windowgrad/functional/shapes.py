@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from windowgrad.arguments import Padding, Size, ints
+from windowgrad.arguments import Padding, Size, axes, ints
 from windowgrad.functional.call import Call
 from windowgrad.geometry import Sliding, conv_padding
 from windowgrad.geometry import adaptive_bins as bins
@@ -36,7 +36,8 @@ def conv_out_shape(
     """The spatial shape that convolution gives."""
     with Call(conv_out_shape, locals()):
         kernel = ints("kernel_size", kernel_size)
-        window = Sliding(kernel, stride, conv_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
+        steps = ints("stride", stride, len(kernel))
+        window = Sliding(kernel, steps, conv_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
         return window.out_shape(ints("spatial", spatial, window.rank))
 
 
@@ -50,7 +51,8 @@ def conv_transpose_out_shape(
 ) -> tuple[int, ...]:
     """The spatial shape that transposed convolution gives."""
     with Call(conv_transpose_out_shape, locals()):
-        params = TransposeParams(Sliding(kernel_size, stride, padding, dilation), 1, output_padding)  # type: ignore[arg-type]
+        steps = ints("stride", stride, len(axes("kernel_size", kernel_size)))
+        params = TransposeParams(Sliding(kernel_size, steps, padding, dilation), 1, output_padding)  # type: ignore[arg-type]
         return params.window.adjoint(ints("spatial", spatial, params.window.rank), params.output_padding)
 
 

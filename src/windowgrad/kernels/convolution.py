@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.arguments import counted
 from windowgrad.errors import WindowError
 from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float, wide
 from windowgrad.kernels.gather import BLOCK, Array, blocks
@@ -104,8 +105,8 @@ def refuse_overflow(params: ConvParams, dtype: Any, x: Array, w: Array, *bias: A
     bound = terms * most[0] * most[1] + sum(most[2:])
     if bound > np.iinfo(dtype).max:
         raise WindowError(
-            f"x: {x.dtype} and weight: {w.dtype}: a sum of {terms} products may reach {bound}, more than {dtype} holds; "
-            f"use floats, or x.astype(object) for exact integers of any size"
+            f"x: {x.dtype} and weight: {w.dtype}: a sum of {counted('product', terms)} may reach {bound}, "
+            f"more than {dtype} holds; use floats, or x.astype(object) for exact integers of any size"
         )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+
+from windowgrad.errors import OptionError, show
 
 DType = np.dtype[Any]
 
@@ -46,3 +49,15 @@ def conv_dtype(*dtypes: DType) -> DType:
         kinds = set(dtypes)  # bfloat16 does not promote with most others; float32 holds all of it
         return np.result_type(*(np.float32 if d.name == "bfloat16" and len(kinds) > 1 else d for d in kinds))
     return np.dtype(np.int32 if all(d.itemsize == 1 for d in dtypes) else np.int64)
+
+
+def machine_float(name: str, value: Any) -> float:
+    """An option of any exact kind as a float64; one that is beyond its range is refused."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number) or (number == 0) != (value == 0):
+        size = "large" if number else "small"
+        raise OptionError(f"{name}={show(value)}: too {size} for float64; x.astype(object) computes exactly")
+    return number

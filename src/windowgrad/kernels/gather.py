@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.geometry import Geometry, Table
+from windowgrad.kernels.dtypes import wide
 
 Array = np.ndarray[Any, Any]
 
@@ -19,7 +20,10 @@ BLOCK = 1 << 21
 
 @dataclass(frozen=True)
 class Block:
-    """Some outputs of some planes. `index` and `valid` are (outputs, cells): where each cell is, and whether it is real."""
+    """Some outputs of some planes. `index` and `valid` are (outputs, cells): where each cell is, and whether it is real.
+
+    `padded` counts the padded cells of each output, in floats: a window may cover more of them than an integer can count.
+    """
 
     planes: slice
     outs: slice
@@ -67,8 +71,8 @@ def blocks(
             index = index * spatial[axis] + cell.reshape(shape)
             valid = valid & real.reshape(shape)
         flat = (len(index), math.prod(sizes))
-        counts = [(t.count[o], t.padded[o]) for o, t in zip(where, tables, strict=True)]
+        counts = [(wide(t.count[o]), wide(t.padded[o])) for o, t in zip(where, tables, strict=True)]
         padded = math.prod(c + p for c, p in counts) - math.prod(c for c, _ in counts)
         for first in range(0, planes, share):
             some = slice(first, min(first + share, planes))
-            yield Block(some, outs, index.reshape(flat), valid.reshape(flat), np.asarray(padded))
+            yield Block(some, outs, index.reshape(flat), valid.reshape(flat), padded)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.dtypes import derivative_of, float_of, is_float, wide
+from windowgrad.kernels.dtypes import derivative_of, float_of, is_float, machine_float, wide
 from windowgrad.kernels.gather import Array, Block, as_planes, blocks
 from windowgrad.params import MaxParams, MeanParams, PoolParams, SmoothParams
 
@@ -125,7 +125,7 @@ def spread(params: Any, x: Array, g: Array, weighted: Any, planes: Array) -> tup
 def divisors(params: MeanParams, block: Block) -> Array:
     real = block.valid.sum(axis=-1)
     if params.divisor_override is not None:
-        return np.full(real.shape, float(params.divisor_override))
+        return np.full(real.shape, machine_float("divisor_override", params.divisor_override))
     return wide(real + block.padded if params.count_include_pad else np.maximum(real, 1))
 
 
@@ -160,10 +160,10 @@ def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
 
 def exponentials(params: SmoothParams, block: Block, planes: Array) -> tuple[Array, Array, Array]:
     """(top, weights, total) as in the meaning: no exponent is above 0; total also has the padded zeros."""
-    beta = float(params.beta)
+    beta = machine_float("beta", params.beta)
     outermost, lightest = (np.max, -np.inf) if beta > 0 else (np.min, np.inf)
     cells = np.where(block.valid, block.of(planes), lightest)
-    padded = wide(block.padded) if params.count_include_pad else np.zeros(len(block.index))
+    padded = block.padded if params.count_include_pad else np.zeros(len(block.index))
     top = outermost(cells, axis=-1, initial=lightest)
     top = np.where(padded > 0, outermost([top, np.zeros_like(top)], axis=0), top)
 
@@ -181,7 +181,7 @@ def smooth_forward(params: SmoothParams, x: Array) -> Array:
     for block in windows_of(params, x):
         top, _, total = exponentials(params, block, planes)
         empty = ~block.valid.any(axis=-1) & ((block.padded == 0) | (not params.count_include_pad))
-        flat[block.planes, block.outs] = np.where(empty, 0, top + np.log(total) / float(params.beta))
+        flat[block.planes, block.outs] = np.where(empty, 0, top + np.log(total) / machine_float("beta", params.beta))
     return y
 
 
