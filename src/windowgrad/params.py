@@ -106,7 +106,8 @@ class SmoothParams(PoolParams):
 
 def _check_beta(beta: Any) -> None:
     if isinstance(beta, (bool, np.bool_)) or not (isinstance(beta, (Real, Decimal)) or _is_scalar(beta)):
-        kind = f"an array of shape {beta.shape}" if getattr(beta, "ndim", 0) else type(beta).__name__
+        shape = getattr(beta, "shape", ())
+        kind = f"an array of shape {shape}" if shape else type(beta).__name__
         raise KindError(f"beta={show(beta)}: must be a real number, not {kind}")
     if isinstance(beta, (Real, Decimal)) and not _is_finite(beta):
         raise OptionError(f"beta={show(beta)}: must be finite; use max_pool for the limit")

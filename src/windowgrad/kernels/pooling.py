@@ -72,50 +72,52 @@ def max_with_indices(params: MaxParams, x: Array) -> tuple[Array, Array]:
     return take(params, x, cells), cells.reshape(params.out_shape(x.shape))
 
 
-def shared(params: MaxParams, block: Block, planes: Array, amounts: Array) -> Any:
-    """The amounts of the cells that stand for the maximum, each whole or in even parts; 0 for the others."""
+def standing(params: MaxParams, block: Block, planes: Array) -> tuple[Any, Any, Any]:
+    """(which cells stand for the maximum, their weight, by what they are divided)."""
     cells = block.of(planes)
     best = first_winner(block, cells)[..., None]
     if params.ties == "first":
-        return np.where((np.arange(cells.shape[-1]) == best) & block.valid, amounts, 0)
+        return (np.arange(cells.shape[-1]) == best) & block.valid, 1, 1
     top = np.take_along_axis(cells, best, axis=-1)
     among = ((cells == top) | ((cells != cells) & (top != top))) & block.valid
-    count = among.sum(axis=-1, keepdims=True) if params.ties == "split" else 1
-    return np.where(among, amounts / np.maximum(count, 1), 0)
+    return among, 1, np.maximum(among.sum(axis=-1, keepdims=True), 1) if params.ties == "split" else 1
 
 
 def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(x.dtype, dx.dtype)
     if params.ties == "first":
         return take(params, dx.astype(dtype), winning_cells(params, x))
-    return weighted_sum(params, x, dx, dtype, shared, ordered(as_planes(params.geometry, x)))
+    return weighted_sum(params, x, dx, dtype, standing, ordered(as_planes(params.geometry, x)))
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
-    return spread(params, x, g, shared, ordered(as_planes(params.geometry, x)))
+    return spread(params, x, g, standing, ordered(as_planes(params.geometry, x)))
 
 
 # --- what maximum and smooth maximum share: derivatives by the weight of each cell in its window ------------------
 
 
-def weighted_sum(params: Any, x: Array, dx: Array, dtype: Any, weighted: Any, planes: Array) -> Array:
-    """For each window the sum of its tangents, as `weighted`."""
+def weighted_sum(params: Any, x: Array, dx: Array, dtype: Any, weigh: Any, planes: Array) -> Array:
+    """For each window the sum of its tangents by `weigh`, divided once."""
     y, flat = output(params, x, dtype)
     tangents = wide(as_planes(params.geometry, dx))
     for block in windows_of(params, x):
         if block.index.shape[1]:
-            flat[block.planes, block.outs] = weighted(params, block, planes, block.of(tangents)).sum(axis=-1)
+            among, weights, divisor = weigh(params, block, planes)
+            total = np.where(among, weights * block.of(tangents), 0).sum(axis=-1, keepdims=True)
+            flat[block.planes, block.outs] = (total / divisor)[..., 0]
     return y
 
 
-def spread(params: Any, x: Array, g: Array, weighted: Any, planes: Array) -> tuple[Array]:
-    """Each gradient goes to the cells of its window, as `weighted`."""
+def spread(params: Any, x: Array, g: Array, weigh: Any, planes: Array) -> tuple[Array]:
+    """Each gradient goes to the cells of its window by `weigh`."""
     gx = np.zeros(planes.shape, dtype=np.float64)
     gradients = wide(g).reshape(len(planes), -1) if g.size else wide(g)
     for block in windows_of(params, x):
         if block.index.shape[1]:
+            among, weights, divisor = weigh(params, block, planes)
             amounts = gradients[block.planes, block.outs][..., None]
-            block.scatter(gx, weighted(params, block, planes, amounts))
+            block.scatter(gx, np.where(among, weights * amounts / divisor, 0))
     return (gx.reshape(x.shape).astype(derivative_of(x.dtype, g.dtype)),)
 
 
@@ -185,16 +187,16 @@ def smooth_forward(params: SmoothParams, x: Array) -> Array:
     return y
 
 
-def softened(params: SmoothParams, block: Block, planes: Array, amounts: Array) -> Any:
-    """The amounts by softmax(β·x)."""
+def softmax(params: SmoothParams, block: Block, planes: Array) -> tuple[Any, Any, Any]:
+    """(the real cells, exp(β·(x − top)), their sum)."""
     _, weights, total = exponentials(params, block, planes)
-    return np.where(block.valid, weights / total[..., None] * amounts, 0)
+    return block.valid, weights, np.where(total == 0, 1, total)[..., None]  # 0: no cell at all
 
 
 def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(float_of(x.dtype), dx.dtype)
-    return weighted_sum(params, x, dx, dtype, softened, wide(as_planes(params.geometry, x)))
+    return weighted_sum(params, x, dx, dtype, softmax, wide(as_planes(params.geometry, x)))
 
 
 def smooth_vjp(params: SmoothParams, x: Array, g: Array) -> tuple[Array]:
-    return spread(params, x, g, softened, wide(as_planes(params.geometry, x)))
+    return spread(params, x, g, softmax, wide(as_planes(params.geometry, x)))

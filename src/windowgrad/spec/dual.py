@@ -22,10 +22,12 @@ class Dual:
         return f"Dual({self.value!r}, {self.tangent!r})"
 
     def _with(self, other: Any, rule: Callable[[Dual, Dual], Any]) -> Any:
-        """`rule` on self and `other` as duals of one depth; the deeper of two duals decides."""
-        depth = getattr(other, "depth", 0)
-        if depth > self.depth or isinstance(other, (str, bytes, list, tuple)):
+        """`rule` on self and `other` as duals of one level: the one of lower depth is a constant to the other."""
+        if isinstance(other, (str, bytes, list, tuple)):
             return NotImplemented
+        depth = other.depth if isinstance(other, Dual) else 0
+        if depth > self.depth:
+            return rule(Dual(self, 0), other)
         return rule(self, other if depth == self.depth else Dual(other, 0))
 
     def __add__(self, other: Any) -> Any:
