@@ -81,8 +81,12 @@ def _function(a: Any, name: str) -> Any:
 
 
 def cells(x: Any) -> Array:
-    """The array as a grid of Python scalars."""
-    return np.asarray(x, dtype=object)
+    """The array as a grid of Python scalars. NumPy's integers become Python's: theirs wrap around."""
+    grid: Array = np.asarray(x, dtype=object)
+    if not any(isinstance(cell, np.integer) for cell in grid.flat):
+        return grid
+    exact: Array = np.frompyfunc(lambda cell: int(cell) if isinstance(cell, np.integer) else cell, 1, 1)(grid)
+    return np.asarray(exact, dtype=object)
 
 
 def zeros(shape: Sequence[int], like: Array) -> Array:

@@ -1,0 +1,146 @@
+"""Any layout of memory gives the same values, no input is ever written, and neither blocks nor threads change a bit."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from exact import DTYPES, same_bits
+from strategies import ORDINARY
+
+from windowgrad.kernels import convolution, gather
+from windowgrad.ops import OPS
+
+every_op = pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+
+
+def inputs(op, dtype=np.float32, seed=0):
+    """(params, primals, tangents, gradient) of ordinary numbers, with ties among them."""
+    rng = np.random.default_rng(seed)
+    params, shapes = ORDINARY[op.name]
+
+    def draw(shape):
+        return (rng.integers(0 if np.dtype(dtype).kind == "u" else -8, 8, shape) / 4).astype(dtype)
+
+    xs = [draw(shape) for shape in shapes]
+    return params, xs, [draw(shape) for shape in shapes], draw(params.out_shape(*shapes))
+
+
+def results(op, params, xs, dxs, g):
+    """Everything an operator computes."""
+    indices = op.with_indices(params, *xs) if op.with_indices else ()
+    return [op.forward(params, *xs), op.jvp(params, *xs, *dxs), *op.vjp(params, *xs, g), *indices]
+
+
+def read_only(a):
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+def sliced(a):
+    """Every second cell of a larger array with other numbers between them."""
+    larger = np.full([2 * n for n in a.shape], 99, dtype=a.dtype)
+    larger[tuple(slice(0, None, 2) for _ in a.shape)] = a
+    return larger[tuple(slice(0, None, 2) for _ in a.shape)]
+
+
+def unaligned(a):
+    """At an odd address."""
+    raw = np.zeros(a.nbytes + 1, dtype=np.uint8)
+    view = raw[1:].view(a.dtype).reshape(a.shape)
+    view[...] = a
+    return view
+
+
+LAYOUTS = {
+    "negative strides": lambda a: np.flip(np.ascontiguousarray(np.flip(a))),
+    "Fortran order": np.asfortranarray,
+    "channels last": lambda a: np.moveaxis(
+        np.ascontiguousarray(np.moveaxis(a, min(1, a.ndim - 1), -1)), -1, min(1, a.ndim - 1)
+    ),
+    "read-only": read_only,
+    "byte-swapped": lambda a: a.astype(a.dtype.newbyteorder()),
+    "sliced": sliced,
+    "unaligned": unaligned,
+}
+
+
+@every_op
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_any_layout_gives_the_same_values(op, layout, dtype):
+    params, xs, dxs, g = inputs(op, dtype)
+    laid = [LAYOUTS[layout](a) for a in (*xs, *dxs, g)]
+    changed = laid[: len(xs)], laid[len(xs) : -1], laid[-1]
+    found, expected = results(op, params, *changed), results(op, params, xs, dxs, g)
+    assert all(same_bits(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@every_op
+def test_a_broadcast_array_gives_the_same_values(op):
+    """A stride of 0 on every axis: all cells are one cell."""
+    params, xs, dxs, g = inputs(op)
+    wide = [np.broadcast_to(a.ravel()[0], a.shape) for a in (*xs, *dxs, g)]
+    dense = [a.copy() for a in wide]
+    found, expected = (results(op, params, r[: len(xs)], r[len(xs) : -1], r[-1]) for r in (wide, dense))
+    assert all(same_bits(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@every_op
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+def test_inputs_are_never_written_and_results_are_new(op, dtype):
+    params, xs, dxs, g = inputs(op, dtype)
+    given = [*xs, *dxs, g]
+    before = [a.tobytes() for a in given]
+    found = results(op, params, xs, dxs, g)
+    assert [a.tobytes() for a in given] == before
+    assert not any(np.shares_memory(one, other) for one in found for other in given)
+    for one in found:
+        one[...] = 1  # a result is its owner's to write
+    assert [a.tobytes() for a in given] == before
+
+
+@every_op
+@pytest.mark.parametrize("room", [1, 7, 64])
+def test_the_size_of_a_block_changes_nothing(op, room, monkeypatch):
+    """Few cells at a time, so that every call needs several blocks."""
+    params, xs, dxs, g = inputs(op)
+    expected = results(op, params, xs, dxs, g)
+    monkeypatch.setattr(gather.blocks, "__defaults__", (*gather.blocks.__defaults__[:-1], room))
+    monkeypatch.setattr(convolution, "BLOCK", room)
+    found = results(op, params, xs, dxs, g)
+    assert all(same_bits(one, other) for one, other in zip(found, expected, strict=True))
+
+
+DIGEST = """
+import hashlib
+import numpy as np
+import windowgrad as wg
+from windowgrad.ops import OPS
+from windowgrad.params import ConvParams
+from windowgrad.geometry import Sliding
+
+rng = np.random.default_rng(0)
+x, w, b = (rng.standard_normal(s).astype(np.float32) for s in ((2, 32, 40, 40), (64, 32, 3, 3), (64,)))
+params = ConvParams(Sliding((3, 3), 1, 1))
+g = rng.standard_normal((2, 64, 40, 40)).astype(np.float32)
+results = [wg.conv2d(x, w, b, padding=1), *OPS["conv"].vjp(params, x, w, b, g), wg.conv_transpose2d(g, w, padding=1)]
+results += [wg.avg_pool2d(x, 3, 2, 1), wg.max_pool2d(x, 3, 2, 1), wg.smooth_max_pool2d(x, 3, 2, 1, beta=2)]
+results += [wg.global_avg_pool2d(x)]
+print(*(hashlib.sha256(result.tobytes()).hexdigest() for result in results))
+"""
+
+
+def digest(threads):
+    """The bits of large convolutions and pools, computed by a process that has this many threads."""
+    number = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), threads)
+    command = [sys.executable, "-c", DIGEST]
+    return subprocess.run(command, env={**os.environ, **number}, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_number_of_threads_changes_no_bit():
+    one, two = digest("1"), digest("2")
+    assert len(one.split()) == 9
+    assert one == two
