@@ -1,0 +1,372 @@
+"""Vectors for Numba kernels: one LLVM vector per value, one instruction or so per function.
+
+A kernel is ordinary Python over flat arrays: `store(y, j, maximum(load(x, i), load(x, i + width)))`. A vector has as many lanes
+as its dtype has in 32 bytes; LLVM legalises that on every CPU. `+ − * /` and comparisons work on vectors of one type; a
+comparison gives a mask for `select` and `anywhere`. Nothing here checks bounds.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+from windowgrad.kernels.vectors import (
+    Vec,
+    call,
+    constant,
+    first_lanes,
+    kind,
+    llvm,
+    pointer,
+    read,
+    read_first,
+    spread,
+    suffix,
+    vec,
+)
+
+# --- memory ------------------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def load(typing: Any, a: Any, i: Any) -> Any:
+    """The vector a[i], a[i + 1], …"""
+    v = vec(a.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read(context, builder, signature.args[0], args[0], args[1], v)
+
+    return v(a, types.intp), emit
+
+
+@intrinsic
+def store(typing: Any, a: Any, i: Any, x: Any) -> Any:
+    """a[i], a[i + 1], … = x, whose lanes are as wide as the array's cells; their bits are stored as they are."""
+    if not (isinstance(x, Vec) and x.dtype.bitwidth == a.dtype.bitwidth):
+        return None
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        where = pointer(context, builder, signature.args[0], args[0], args[1], x)
+        builder.store(args[2], where).align = a.dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp, x), emit
+
+
+@intrinsic
+def load_part(typing: Any, a: Any, i: Any, n: Any, rest: Any) -> Any:
+    """The first n lanes from memory, the others from the vector `rest`; nothing past them is read."""
+    if rest != vec(a.dtype):
+        return None
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read_first(context, builder, signature.args[0], args[0], args[1], args[2], args[3], rest)
+
+    return rest(a, types.intp, types.intp, rest), emit
+
+
+@intrinsic
+def store_part(typing: Any, a: Any, i: Any, x: Any, n: Any) -> Any:
+    """The first n lanes to memory; nothing past them is written."""
+    if not (isinstance(x, Vec) and x.dtype.bitwidth == a.dtype.bitwidth):
+        return None
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        where = pointer(context, builder, signature.args[0], args[0], args[1], x)
+        align = ir.Constant(ir.IntType(32), a.dtype.bitwidth // 8)
+        arguments = [args[2], where, align, first_lanes(builder, x, args[3])]
+        call(builder, f"llvm.masked.store.{suffix(x)}.p0", ir.VoidType(), arguments)
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp, x, types.intp), emit
+
+
+@intrinsic
+def load_as(typing: Any, a: Any, i: Any, like: Any) -> Any:
+    """a[i], a[i + 1], … converted to the dtype of the array `like`: as many as fill one of its vectors."""
+    v = vec(like.dtype)
+    old = Vec(a.dtype, v.lanes)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _converted(builder, read(context, builder, signature.args[0], args[0], args[1], old), old, v)
+
+    return v(a, types.intp, like), emit
+
+
+@intrinsic
+def load_part_as(typing: Any, a: Any, i: Any, n: Any, like: Any) -> Any:
+    """The first n of them, the other lanes 0; nothing past them is read."""
+    v = vec(like.dtype)
+    old = Vec(a.dtype, v.lanes)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        part = read_first(context, builder, signature.args[0], args[0], args[1], args[2], constant(old, 0), old)
+        return _converted(builder, part, old, v)
+
+    return v(a, types.intp, types.intp, like), emit
+
+
+@intrinsic
+def splat(typing: Any, a: Any, x: Any) -> Any:
+    """The scalar x in every lane, as the dtype of the array or vector `a`."""
+    v = a if isinstance(a, Vec) else vec(a.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return spread(builder, context.cast(builder, args[1], signature.args[1], v.dtype), v.lanes)
+
+    return v(a, x), emit
+
+
+# --- arithmetic --------------------------------------------------------------------------------------------------
+
+
+def _binary(name: str, doc: str, result: Callable[[Any], Any] = lambda v: v, **instructions: Callable[..., Any]) -> Any:
+    """An intrinsic on two vectors of one type, with its instruction for floats, signed and unsigned integers."""
+
+    def typed(typing: Any, a: Any, b: Any) -> Any:
+        if not (isinstance(a, Vec) and a == b):
+            return None
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return instructions[kind(a)](builder, *args)
+
+        return result(a)(a, b), emit
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+def _mask(v: Vec) -> Vec:
+    return Vec(types.boolean, v.lanes)
+
+
+def _max(builder: Any, greater: str, a: Any, b: Any, kind: str) -> Any:
+    if kind != "f":
+        compare = builder.icmp_signed if kind == "i" else builder.icmp_unsigned
+        return builder.select(compare(greater, b, a), b, a)
+    beats = builder.fcmp_ordered(greater, b, a)
+    appears = builder.and_(builder.fcmp_unordered("uno", b, b), builder.fcmp_ordered("ord", a, a))
+    return builder.select(builder.or_(beats, appears), b, a)
+
+
+add = _binary("add", "a + b", f=ir.IRBuilder.fadd, i=ir.IRBuilder.add, u=ir.IRBuilder.add)
+subtract = _binary("subtract", "a − b", f=ir.IRBuilder.fsub, i=ir.IRBuilder.sub, u=ir.IRBuilder.sub)
+multiply = _binary("multiply", "a · b", f=ir.IRBuilder.fmul, i=ir.IRBuilder.mul, u=ir.IRBuilder.mul)
+divide = _binary("divide", "a ÷ b", f=ir.IRBuilder.fdiv, i=ir.IRBuilder.sdiv, u=ir.IRBuilder.udiv)
+maximum = _binary(
+    "maximum",
+    "The greater lane, a if they are equal; NaN is the greatest, and of two NaN the first.",
+    f=lambda builder, a, b: _max(builder, ">", a, b, "f"),
+    i=lambda builder, a, b: _max(builder, ">", a, b, "i"),
+    u=lambda builder, a, b: _max(builder, ">", a, b, "u"),
+)
+minimum = _binary(
+    "minimum",
+    "The lesser lane, a if they are equal; NaN goes before every number, and of two NaN the first.",
+    f=lambda builder, a, b: _max(builder, "<", a, b, "f"),
+    i=lambda builder, a, b: _max(builder, "<", a, b, "i"),
+    u=lambda builder, a, b: _max(builder, "<", a, b, "u"),
+)
+
+
+larger = _binary(
+    "larger",
+    "The greater lane, a if they are equal; one instruction, for vectors without NaN.",
+    f=lambda builder, a, b: builder.select(builder.fcmp_ordered(">", b, a), b, a),
+    i=lambda builder, a, b: _max(builder, ">", a, b, "i"),
+    u=lambda builder, a, b: _max(builder, ">", a, b, "u"),
+)
+
+
+def _beats(builder: Any, a: Any, b: Any) -> Any:
+    appears = builder.and_(builder.fcmp_unordered("uno", a, a), builder.fcmp_ordered("ord", b, b))
+    return builder.or_(builder.fcmp_ordered(">", a, b), appears)
+
+
+beats = _binary(
+    "beats",
+    "The mask of the lanes where a comes before b in the order of maximum: it is greater, or NaN and b a number.",
+    _mask,
+    f=_beats,
+    i=lambda builder, a, b: builder.icmp_signed(">", a, b),
+    u=lambda builder, a, b: builder.icmp_unsigned(">", a, b),
+)
+
+
+def _comparison(name: str, symbol: str) -> Any:
+    floats = ir.IRBuilder.fcmp_unordered if symbol == "!=" else ir.IRBuilder.fcmp_ordered
+    return _binary(
+        name,
+        f"The mask a {symbol} b; NaN is equal to nothing, as in NumPy.",
+        _mask,
+        f=lambda builder, a, b: floats(builder, symbol, a, b),
+        i=lambda builder, a, b: builder.icmp_signed(symbol, a, b),
+        u=lambda builder, a, b: builder.icmp_unsigned(symbol, a, b),
+    )
+
+
+greater, less, equal, not_equal = (
+    _comparison(*c) for c in (("greater", ">"), ("less", "<"), ("equal", "=="), ("not_equal", "!="))
+)
+
+
+def _operator(symbol: Any, function: Any) -> None:
+    """`a + b` for vectors, by the intrinsic."""
+
+    @overload(symbol, strict=False)
+    def on_vectors(a: Any, b: Any) -> Any:
+        return (lambda a, b: function(a, b)) if isinstance(a, Vec) and a == b else None
+
+
+for _symbol, _function in (
+    (operator.add, add),
+    (operator.sub, subtract),
+    (operator.mul, multiply),
+    (operator.truediv, divide),
+    (operator.gt, greater),
+    (operator.lt, less),
+    (operator.eq, equal),
+    (operator.ne, not_equal),
+):
+    _operator(_symbol, _function)
+
+
+@intrinsic
+def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
+    """a · b + c, rounded once (floats)."""
+    if kind(a) != "f":
+        return None
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return call(builder, f"llvm.fma.{suffix(a)}", llvm(a), list(args))
+
+    return a(a, a, a), emit
+
+
+@intrinsic
+def select(typing: Any, mask: Any, a: Any, b: Any) -> Any:
+    """a where the mask is set, else b."""
+    return a(mask, a, a), lambda context, builder, signature, args: builder.select(*args)
+
+
+@intrinsic
+def anywhere(typing: Any, mask: Any) -> Any:
+    """Whether any lane of the mask is set."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = builder.bitcast(args[0], ir.IntType(mask.lanes))
+        return builder.zext(builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0)), ir.IntType(1))
+
+    return types.boolean(mask), emit
+
+
+@intrinsic
+def unusual(typing: Any, x: Any) -> Any:
+    """The mask of the lanes for which > is not the whole order of maximum: NaN and −0.0. Integers have none."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if kind(x) != "f":
+            return constant(_mask(x), 0)
+        whole = Vec(types.Integer.from_bitwidth(x.dtype.bitwidth, True), x.lanes)
+        negative_zero = constant(whole, -(1 << x.dtype.bitwidth - 1))
+        is_zero = builder.icmp_signed("==", builder.bitcast(args[0], llvm(whole)), negative_zero)
+        return builder.or_(builder.fcmp_unordered("uno", args[0], args[0]), is_zero)
+
+    return _mask(x)(x), emit
+
+
+@intrinsic
+def not_finite(typing: Any, x: Any) -> Any:
+    """The mask of the lanes that are NaN or infinite: those that less themselves are not 0."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if kind(x) != "f":
+            return constant(_mask(x), 0)
+        return builder.fcmp_unordered("uno", builder.fsub(*args, *args), constant(x, 0.0))
+
+    return _mask(x)(x), emit
+
+
+@intrinsic
+def iota(typing: Any, a: Any) -> Any:
+    """0, 1, 2, … in the dtype of the array `a`."""
+    v = vec(a.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(llvm(v), list(range(v.lanes)))
+
+    return v(a), emit
+
+
+@intrinsic
+def either(typing: Any, a: Any, b: Any) -> Any:
+    """The mask a or b."""
+    return a(a, a), lambda context, builder, signature, args: builder.or_(*args)
+
+
+# --- lanes -------------------------------------------------------------------------------------------------------
+
+
+def _shuffle(name: str, doc: str, lanes: Callable[[int], list[int]]) -> Any:
+    """An intrinsic that picks its lanes from the pair a, b."""
+
+    def typed(typing: Any, a: Any, b: Any) -> Any:
+        order = ir.Constant(ir.VectorType(ir.IntType(32), a.lanes), lanes(a.lanes))
+        return a(a, a), lambda context, builder, signature, args: builder.shuffle_vector(*args, order)
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+even = _shuffle("even", "Every second lane of a, b, from the first.", lambda n: list(range(0, 2 * n, 2)))
+odd = _shuffle("odd", "Every second lane of a, b, from the second.", lambda n: list(range(1, 2 * n, 2)))
+mixed_low = _shuffle(
+    "mixed_low", "a[0], b[0], a[1], b[1], …: the first half.", lambda n: [i // 2 + n * (i % 2) for i in range(n)]
+)
+mixed_high = _shuffle(
+    "mixed_high", "…, a[-1], b[-1]: the second half.", lambda n: [(n + i) // 2 + n * (i % 2) for i in range(n)]
+)
+
+
+@intrinsic
+def convert(typing: Any, x: Any, like: Any) -> Any:
+    """The lanes as numbers of the dtype of the array `like`, as many of them as before."""
+    v = Vec(like.dtype, x.lanes)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _converted(builder, args[0], x, v)
+
+    return v(x, like), emit
+
+
+def _converted(builder: Any, value: Any, old: Vec, new: Vec) -> Any:
+    target, (a, b) = llvm(new), (kind(old), kind(new))
+    if a == b == "f" or (a != "f" and b != "f"):
+        wider, same = new.dtype.bitwidth > old.dtype.bitwidth, new.dtype.bitwidth == old.dtype.bitwidth
+        if same:
+            return value
+        if a == "f":
+            return builder.fpext(value, target) if wider else builder.fptrunc(value, target)
+        return (builder.sext if a == "i" else builder.zext)(value, target) if wider else builder.trunc(value, target)
+    if b == "f":
+        return (builder.sitofp if a == "i" else builder.uitofp)(value, target)
+    return (builder.fptosi if b == "i" else builder.fptoui)(value, target)
+
+
+@intrinsic
+def bits(typing: Any, x: Any) -> Any:
+    """The lanes of a float vector as signed integers of the same bits."""
+    v = Vec(types.Integer.from_bitwidth(x.dtype.bitwidth, True), x.lanes)
+    return v(x), lambda context, builder, signature, args: builder.bitcast(args[0], llvm(v))
+
+
+@intrinsic
+def floats(typing: Any, x: Any) -> Any:
+    """The lanes of a vector of 32- or 64-bit integers as floats of the same bits."""
+    v = Vec(types.float32 if x.dtype.bitwidth == 32 else types.float64, x.lanes)
+    return v(x), lambda context, builder, signature, args: builder.bitcast(args[0], llvm(v))

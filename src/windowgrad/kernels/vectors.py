@@ -1,0 +1,98 @@
+"""The type of a vector, for Numba and for LLVM, and the few steps that emitting an instruction takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import models, register_model
+
+BYTES = 32
+
+
+class Vec(types.Type):  # type: ignore[misc]  # numba is untyped
+    """The type of a vector: `lanes` values of `dtype` (booleans are one bit each: a mask)."""
+
+    def __init__(self, dtype: Any, lanes: int) -> None:
+        self.dtype, self.lanes = dtype, lanes
+        super().__init__(name=f"Vec({dtype}, {lanes})")
+
+
+@register_model(Vec)
+class VecModel(models.PrimitiveModel):  # type: ignore[misc]  # numba is untyped
+    def __init__(self, dmm: Any, fe_type: Vec) -> None:
+        super().__init__(dmm, fe_type, ir.VectorType(element(fe_type.dtype), fe_type.lanes))
+
+
+def element(dtype: Any) -> Any:
+    if dtype == types.boolean:
+        return ir.IntType(1)
+    if isinstance(dtype, types.Float):
+        return ir.FloatType() if dtype.bitwidth == 32 else ir.DoubleType()
+    return ir.IntType(dtype.bitwidth)
+
+
+def vec(dtype: Any) -> Vec:
+    """The vector that fills a register with `dtype`."""
+    return Vec(dtype, BYTES * 8 // dtype.bitwidth)
+
+
+def kind(v: Any) -> str:
+    """Which instruction a dtype takes: f(loat), i(nteger, signed) or u(nsigned)."""
+    dtype = v.dtype
+    return "f" if isinstance(dtype, types.Float) else "i" if dtype.signed else "u"
+
+
+def llvm(v: Any) -> Any:
+    return ir.VectorType(element(v.dtype), v.lanes)
+
+
+def constant(v: Any, value: Any) -> Any:
+    return ir.Constant(llvm(v), [value] * v.lanes)
+
+
+def call(builder: Any, name: str, result: Any, args: list[Any]) -> Any:
+    """An LLVM intrinsic such as llvm.fma.v8f32."""
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, [a.type for a in args]), name)
+    return builder.call(function, args)
+
+
+def suffix(v: Any) -> str:
+    return f"v{v.lanes}{'f' if kind(v) == 'f' else 'i'}{v.dtype.bitwidth}"
+
+
+def pointer(context: Any, builder: Any, array_type: Any, array: Any, i: Any, v: Any) -> Any:
+    """Where a[i] stands, as the address of a vector."""
+    data = context.make_array(array_type)(context, builder, value=array).data
+    return builder.bitcast(builder.gep(data, [i]), llvm(v).as_pointer())
+
+
+def read(context: Any, builder: Any, array_type: Any, array: Any, i: Any, v: Any) -> Any:
+    """The lanes of `v` from a[i] on."""
+    loaded = builder.load(pointer(context, builder, array_type, array, i, v), typ=llvm(v))
+    loaded.align = v.dtype.bitwidth // 8
+    return loaded
+
+
+def read_first(context: Any, builder: Any, array_type: Any, array: Any, i: Any, n: Any, rest: Any, v: Any) -> Any:
+    """The first n lanes of `v` from a[i] on, the others from `rest`."""
+    align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)
+    arguments = [pointer(context, builder, array_type, array, i, v), align, first_lanes(builder, v, n), rest]
+    return call(builder, f"llvm.masked.load.{suffix(v)}.p0", llvm(v), arguments)
+
+
+def first_lanes(builder: Any, v: Any, n: Any) -> Any:
+    """The mask of the first n lanes."""
+    lanes = ir.Constant(ir.VectorType(ir.IntType(64), v.lanes), list(range(v.lanes)))
+    return builder.icmp_signed("<", lanes, spread(builder, n, v.lanes))
+
+
+def spread(builder: Any, scalar: Any, lanes: int) -> Any:
+    """A scalar in every lane."""
+    vector = ir.VectorType(scalar.type, lanes)
+    one = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(
+        one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+    )
