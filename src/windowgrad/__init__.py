@@ -4,6 +4,8 @@ from windowgrad import dispatch, errors, functional, geometry, ops, params, spec
 from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError
 from windowgrad.functional import *  # noqa: F403  # its __all__ is the list of public functions, in one place
 from windowgrad.functional import __all__ as _functions
+from windowgrad.kernels.buffers import get_buffer_cap, set_buffer_cap
+from windowgrad.kernels.threads import get_num_threads, set_num_threads
 from windowgrad.spec import Dual
 
 __all__ = [
@@ -16,8 +18,12 @@ __all__ = [
     "errors",
     "functional",
     "geometry",
+    "get_buffer_cap",
+    "get_num_threads",
     "ops",
     "params",
+    "set_buffer_cap",
+    "set_num_threads",
     "spec",
     *_functions,
 ]

@@ -1,1 +1,1 @@
-"""The speed: operators over NumPy numbers. For now plain vectorised NumPy that gathers windows by the per-axis tables."""
+"""The speed: operators over NumPy numbers. Pooling is compiled by Numba; convolution is plain vectorised NumPy for now."""

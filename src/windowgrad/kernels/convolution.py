@@ -11,7 +11,7 @@ import numpy as np
 from windowgrad.arguments import counted
 from windowgrad.errors import WindowError
 from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float, wide
-from windowgrad.kernels.gather import BLOCK, Array, blocks
+from windowgrad.kernels.gather import BLOCK, Array, taps
 from windowgrad.params import ConvParams, Shape, TransposeParams
 
 
@@ -31,12 +31,10 @@ class Grouped:
         self.tables = [table.first(outputs) for table, outputs in tables]
 
     def taps(self) -> Iterator[tuple[slice, Array, Array]]:
-        """For a block of outputs and each place of the kernel: (place, outputs whose tap there is a real cell, those cells)."""
+        """For each place of the kernel: (its weights, outputs whose tap there is a real cell, those cells)."""
         room = max(1, BLOCK // max(1, math.prod(self.x[:3])))
-        for block in blocks(self.tables, self.spatial, 1, self.kernel, room):
-            for place in range(math.prod(self.kernel)):
-                real = np.flatnonzero(block.valid[:, place])
-                yield slice(place, None, math.prod(self.kernel)), real + block.outs.start, block.index[real, place]
+        for place, outs, cells in taps(self.tables, self.spatial, self.kernel, room):
+            yield slice(place, None, math.prod(self.kernel)), outs, cells
 
     def forward(self, x: Array, w: Array) -> Array:
         x, w, y = x.reshape(self.x), w.reshape(self.w), np.zeros(self.y, dtype=x.dtype)

@@ -1,202 +1,248 @@
-"""Maximum, mean and log-sum-exp over gathered windows. Sums are taken in float64 and rounded once at the end."""
+"""Pooling over NumPy numbers: from parameters and arrays to a kernel, its threads and its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.dtypes import derivative_of, float_of, is_float, machine_float, wide
-from windowgrad.kernels.gather import Array, Block, as_planes, blocks
+from windowgrad.kernels import max_rows, mean_rows, scalar, winner_rows
+from windowgrad.kernels.buffers import empty
+from windowgrad.kernels.dtypes import derivative_of, float_of, is_float, machine_float
+from windowgrad.kernels.plan import Plan, plan
+from windowgrad.kernels.threads import run
 from windowgrad.params import MaxParams, MeanParams, PoolParams, SmoothParams
 
+Array = np.ndarray[Any, Any]
 
-def windows_of(params: PoolParams, x: Array) -> Iterator[Block]:
+
+def planned(params: PoolParams, x: Array) -> tuple[Plan, int]:
+    """The plan of a plane, and how many planes there are."""
     lead, spatial = params.geometry.split(x.shape)
-    return blocks(params.geometry.tables(spatial), spatial, int(np.prod(lead, dtype=np.int64)))
+    return plan(params.geometry, spatial), math.prod(lead)
 
 
-def output(params: PoolParams, x: Array, dtype: Any) -> tuple[Array, Array]:
-    """The new output, and the same memory as (planes, outputs)."""
-    y = np.zeros(params.out_shape(x.shape), dtype=dtype)
-    planes = int(np.prod(params.geometry.split(x.shape)[0], dtype=np.int64))
-    return y, y.reshape(planes, y.size // planes if planes else 0)
+WIDER = {"int16": np.int32, "uint16": np.int32, "uint32": np.int64, "float16": np.float32, "bfloat16": np.float32}
+"""Dtypes that have no kernels of their own, and the one that holds their values in the same order."""
+
+
+def ordered(x: Array) -> Array:
+    """The cells in a row, in a dtype whose order is theirs and that kernels compare; bools are bytes."""
+    x = writeable(np.ascontiguousarray(x).reshape(-1))
+    if x.dtype == np.bool_:
+        return x.view(np.uint8)
+    return x.astype(WIDER[x.dtype.name]) if x.dtype.name in WIDER else x
+
+
+def added(x: Array) -> Array:
+    """The cells in a row, as floats that kernels add: float32 if it holds their values, else float64."""
+    x = writeable(np.ascontiguousarray(x).reshape(-1))
+    return x.astype(np.float64 if x.dtype.itemsize > 2 and x.dtype != np.float32 else np.float32, copy=False)
+
+
+class Alias:
+    """The memory of an array, as if it could be written; it keeps the array alive."""
+
+    def __init__(self, x: Array) -> None:
+        self.x = x
+        self.__array_interface__ = {**x.__array_interface__, "data": (x.ctypes.data, False)}
+
+
+def writeable(x: Array) -> Array:
+    """A read-only array as one that is not, for kernels that only read: else each would be compiled for both kinds."""
+    return x if x.flags.writeable else np.asarray(Alias(x))
+
+
+def computed(dtype: Any) -> Any:
+    """The dtype in which a result of `dtype` is computed."""
+    return ordered(np.empty(0, dtype)).dtype
+
+
+def finished(y: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    """The result in its own dtype and shape."""
+    return (y.view(bool) if dtype == np.bool_ else y.astype(dtype, copy=False)).reshape(shape)
+
+
+def cells(p: Plan) -> tuple[Any, ...]:
+    """What every scalar kernel is told of the plan."""
+    return p.outer, p.plane_in, p.ptr, p.rows, p.start, p.count, p.step
+
+
+def along(p: Plan) -> tuple[int, int, int, int]:
+    """What a row kernel is told besides: the row and the windows along it."""
+    return p.width, p.kernel, p.stride, p.before
 
 
 # --- maximum -----------------------------------------------------------------------------------------------------
 
 
-def ordered(x: Array) -> Array:
-    """x in a dtype that NumPy compares, in the same order."""
-    return x.astype(np.float32) if x.dtype.name == "bfloat16" else x
+def least(dtype: Any) -> Any:
+    """The value that no cell is below: what stands in a row's padding, where it never wins."""
+    return dtype.type(-np.inf if is_float(dtype) else np.iinfo(dtype).min)
 
 
-def first_winner(block: Block, cells: Array) -> Any:
-    """For each window the column of its first winner. Real cells come first, so a padded column never ties with one.
-
-    NumPy's argmax has our rules: the first of equals, and NaN before every number.
-    """
-    lowest = -np.inf if is_float(cells.dtype) else (np.iinfo(cells.dtype).min if cells.dtype.kind in "iu" else False)
-    return np.where(block.valid, cells, cells.dtype.type(lowest)).argmax(axis=-1)
+def places(x: Array, p: Plan) -> Array | None:
+    """An empty array of the dtype in which row kernels carry places, or None if x has none."""
+    if x.itemsize in (4, 8) and p.plane_in < 1 << 31:
+        return np.empty(0, np.int32 if x.itemsize == 4 else np.int64)
+    return None
 
 
-def winning_cells(params: MaxParams, x: Array) -> Array:
-    """The flat index of each window's first winner, (planes, outputs); −1 where there is no cell."""
-    _, found = output(params, x, np.int64)
-    planes = ordered(as_planes(params.geometry, x))
-    for block in windows_of(params, x):
-        if block.index.shape[1] == 0:
-            found[block.planes, block.outs] = -1
-            continue
-        best = first_winner(block, block.of(planes))
-        cell = block.index[np.arange(len(block.index)), best]
-        found[block.planes, block.outs] = np.where(block.valid.any(axis=-1), cell, -1)
+def winners(params: MaxParams, x: Array) -> Array:
+    """The place of each window's first winner in its plane, flat; −1 where there is none."""
+    p, planes = planned(params, x)
+    values, found = ordered(x), empty((planes * p.plane_out,), np.int64)
+    like = places(values, p)
+
+    def task(first: int, last: int) -> None:
+        if like is None:
+            scalar.winners(values, found, first, last, *cells(p))
+        else:
+            winner_rows.winner_rows(values, found, least(values.dtype), like, first, last, *cells(p), *along(p))
+
+    run(task, planes * p.outer, x.nbytes)
     return found
 
 
-def take(params: MaxParams, x: Array, cells: Array) -> Array:
-    """x at the cells of each plane, 0 where the cell is −1."""
-    y, flat = output(params, x, x.dtype)
-    planes = as_planes(params.geometry, x)
-    flat[...] = np.where(cells >= 0, np.take_along_axis(planes, np.maximum(cells, 0), axis=1), x.dtype.type(0))
-    return y
+def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any) -> Array:
+    """The values at the found cells."""
+    p, planes = planned(params, x)
+    y = empty(found.shape, values.dtype)
+    run(lambda first, last: scalar.take(values, found, y, first, last, p.plane_out, p.plane_in), planes, y.nbytes)
+    return finished(y, params.out_shape(x.shape), dtype)
 
 
 def max_forward(params: MaxParams, x: Array) -> Array:
-    return take(params, x, winning_cells(params, x))
+    p, planes = planned(params, x)
+    values = ordered(x)
+    y = empty((planes * p.plane_out,), values.dtype)
+
+    def task(first: int, last: int) -> None:
+        max_rows.max_rows(values, y, least(values.dtype), first, last, *cells(p), *along(p))
+
+    run(task, planes * p.outer, x.nbytes)
+    return finished(y, params.out_shape(x.shape), x.dtype)
 
 
 def max_with_indices(params: MaxParams, x: Array) -> tuple[Array, Array]:
-    cells = winning_cells(params, x)
-    return take(params, x, cells), cells.reshape(params.out_shape(x.shape))
-
-
-def standing(params: MaxParams, block: Block, planes: Array) -> tuple[Any, Any, Any]:
-    """(which cells stand for the maximum, their weight, by what they are divided)."""
-    cells = block.of(planes)
-    best = first_winner(block, cells)[..., None]
-    if params.ties == "first":
-        return (np.arange(cells.shape[-1]) == best) & block.valid, 1, 1
-    top = np.take_along_axis(cells, best, axis=-1)
-    among = ((cells == top) | ((cells != cells) & (top != top))) & block.valid
-    return among, 1, np.maximum(among.sum(axis=-1, keepdims=True), 1) if params.ties == "split" else 1
+    found = winners(params, x)
+    return taken(params, x, ordered(x), found, x.dtype), found.reshape(params.out_shape(x.shape))
 
 
 def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(x.dtype, dx.dtype)
     if params.ties == "first":
-        return take(params, dx.astype(dtype), winning_cells(params, x))
-    return weighted_sum(params, x, dx, dtype, standing, ordered(as_planes(params.geometry, x)))
+        return taken(params, x, added(dx), winners(params, x), dtype)
+    p, planes = planned(params, x)
+    values, tangents, y = ordered(x), added(dx), empty((planes * p.plane_out,), computed(dtype))
+    split = params.ties == "split"
+    run(lambda first, last: scalar.tied_sums(values, tangents, y, split, first, last, *cells(p)), planes * p.outer, x.nbytes)
+    return finished(y, params.out_shape(x.shape), dtype)
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
-    return spread(params, x, g, standing, ordered(as_planes(params.geometry, x)))
+    p, planes = planned(params, x)
+    dtype = derivative_of(x.dtype, g.dtype)
+    values, gradients, gx = ordered(x), added(g), empty((x.size,), computed(dtype))
+    like, split = places(values, p), params.ties == "split"
 
+    def task(first: int, last: int) -> None:
+        if params.ties != "first":
+            scalar.tied_spread(values, gradients, gx, split, first, last, *cells(p))
+        elif like is None:
+            scalar.winners_back(values, gradients, gx, first, last, *cells(p))
+        else:
+            winner_rows.winner_rows_back(values, gradients, gx, least(values.dtype), like, first, last, *cells(p), *along(p))
 
-# --- what maximum and smooth maximum share: derivatives by the weight of each cell in its window ------------------
-
-
-def weighted_sum(params: Any, x: Array, dx: Array, dtype: Any, weigh: Any, planes: Array) -> Array:
-    """For each window the sum of its tangents by `weigh`, divided once."""
-    y, flat = output(params, x, dtype)
-    tangents = wide(as_planes(params.geometry, dx))
-    for block in windows_of(params, x):
-        if block.index.shape[1]:
-            among, weights, divisor = weigh(params, block, planes)
-            total = np.where(among, weights * block.of(tangents), 0).sum(axis=-1, keepdims=True)
-            flat[block.planes, block.outs] = (total / divisor)[..., 0]
-    return y
-
-
-def spread(params: Any, x: Array, g: Array, weigh: Any, planes: Array) -> tuple[Array]:
-    """Each gradient goes to the cells of its window by `weigh`."""
-    gx = np.zeros(planes.shape, dtype=np.float64)
-    gradients = wide(g).reshape(len(planes), -1) if g.size else wide(g)
-    for block in windows_of(params, x):
-        if block.index.shape[1]:
-            among, weights, divisor = weigh(params, block, planes)
-            amounts = gradients[block.planes, block.outs][..., None]
-            block.scatter(gx, np.where(among, weights * amounts / divisor, 0))
-    return (gx.reshape(x.shape).astype(derivative_of(x.dtype, g.dtype)),)
+    run(task, planes, x.nbytes)
+    return (finished(gx, x.shape, dtype),)
 
 
 # --- mean --------------------------------------------------------------------------------------------------------
 
 
-def divisors(params: MeanParams, block: Block) -> Array:
-    real = block.valid.sum(axis=-1)
+def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
+    """What divides the sum of a window is the product of one number per row and one per column."""
     if params.divisor_override is not None:
-        return np.full(real.shape, machine_float("divisor_override", params.divisor_override))
-    return wide(real + block.padded if params.count_include_pad else np.maximum(real, 1))
+        return np.ones(p.outer), np.full(p.out, machine_float("divisor_override", params.divisor_override))
+    if params.count_include_pad:
+        return p.row_inside, p.col_inside
+    return np.maximum(p.row_cells, 1).astype(np.float64), np.maximum(p.count, 1).astype(np.float64)
+
+
+def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
+    p, planes = planned(params, x)
+    values, y = added(x), empty((planes * p.plane_out,), computed(dtype))
+    by, zero = divisors(params, p), sums(values, y, p)
+
+    def task(first: int, last: int) -> None:
+        mean_rows.mean_rows(values, y, *by, zero, first, last, *cells(p), *along(p))
+
+    run(task, planes * p.outer, x.nbytes)
+    return finished(y, params.out_shape(x.shape), dtype)
+
+
+def sums(x: Array, y: Array, p: Plan) -> Array:
+    """An empty array of the dtype in which windows are summed: float32 only where few cells keep it exact enough."""
+    return np.empty(0, np.float32 if x.dtype == y.dtype == np.float32 and p.most_cells <= 16 else np.float64)
 
 
 def mean_forward(params: MeanParams, x: Array) -> Array:
-    return _mean(params, x, float_of(x.dtype))
-
-
-def _mean(params: MeanParams, x: Array, dtype: Any) -> Array:
-    y, flat = output(params, x, dtype)
-    planes = wide(as_planes(params.geometry, x))
-    for block in windows_of(params, x):
-        total = np.where(block.valid, block.of(planes), 0).sum(axis=-1)
-        flat[block.planes, block.outs] = total / divisors(params, block)
-    return y
+    return averaged(params, x, float_of(x.dtype))
 
 
 def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:
-    return _mean(params, dx, derivative_of(float_of(x.dtype), dx.dtype))
+    return averaged(params, dx, derivative_of(float_of(x.dtype), dx.dtype))
 
 
 def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
-    gx = np.zeros(as_planes(params.geometry, x).shape, dtype=np.float64)
-    gradients = wide(g).reshape(len(gx), -1) if g.size else wide(g)
-    for block in windows_of(params, x):
-        amounts = gradients[block.planes, block.outs] / divisors(params, block)
-        block.scatter(gx, np.where(block.valid, amounts[..., None], 0))
-    return (gx.reshape(x.shape).astype(derivative_of(x.dtype, g.dtype)),)
+    p, planes = planned(params, x)
+    dtype = derivative_of(x.dtype, g.dtype)
+    gradients, gx = added(g), empty((x.size,), computed(dtype))
+    by, height = divisors(params, p), p.plane_in // p.width
+
+    zero = np.empty(0, np.float32 if gradients.dtype == gx.dtype == np.float32 else np.float64)
+    seen_by = (p.back_ptr, p.back_rows, p.start, p.count, p.step)
+
+    def task(first: int, last: int) -> None:
+        mean_rows.mean_rows_back(gradients, gx, *by, zero, first, last, height, p.plane_out, *seen_by, *along(p))
+
+    run(task, planes * height, x.nbytes)
+    return (finished(gx, x.shape, dtype),)
 
 
 # --- log-sum-exp -------------------------------------------------------------------------------------------------
 
 
-def exponentials(params: SmoothParams, block: Block, planes: Array) -> tuple[Array, Array, Array]:
-    """(top, weights, total) as in the meaning: no exponent is above 0; total also has the padded zeros."""
-    beta = machine_float("beta", params.beta)
-    outermost, lightest = (np.max, -np.inf) if beta > 0 else (np.min, np.inf)
-    cells = np.where(block.valid, block.of(planes), lightest)
-    padded = block.padded if params.count_include_pad else np.zeros(len(block.index))
-    top = outermost(cells, axis=-1, initial=lightest)
-    top = np.where(padded > 0, outermost([top, np.zeros_like(top)], axis=0), top)
-
-    def weight(values: Array, tops: Array) -> Array:
-        return np.exp(beta * np.where(values == tops, 0, values - tops))
-
-    weights = np.where(block.valid, weight(cells, top[..., None]), 0)
-    zeros = np.where(padded > 0, padded * weight(np.zeros_like(top), top), 0)
-    return top, weights, weights.sum(axis=-1) + zeros
+def counted(params: SmoothParams, p: Plan) -> tuple[float, Array, Array]:
+    """β, and the cells that count of each row and each column; their product less the real cells is padding."""
+    inside = (p.row_inside, p.col_inside) if params.count_include_pad else (p.row_cells * 1.0, p.count * 1.0)
+    return machine_float("beta", params.beta), *inside
 
 
 def smooth_forward(params: SmoothParams, x: Array) -> Array:
-    y, flat = output(params, x, float_of(x.dtype))
-    planes = wide(as_planes(params.geometry, x))
-    for block in windows_of(params, x):
-        top, _, total = exponentials(params, block, planes)
-        empty = ~block.valid.any(axis=-1) & ((block.padded == 0) | (not params.count_include_pad))
-        flat[block.planes, block.outs] = np.where(empty, 0, top + np.log(total) / machine_float("beta", params.beta))
-    return y
-
-
-def softmax(params: SmoothParams, block: Block, planes: Array) -> tuple[Any, Any, Any]:
-    """(the real cells, exp(β·(x − top)), their sum)."""
-    _, weights, total = exponentials(params, block, planes)
-    return block.valid, weights, np.where(total == 0, 1, total)[..., None]  # 0: no cell at all
+    p, planes = planned(params, x)
+    dtype = float_of(x.dtype)
+    values, y = added(x), empty((planes * p.plane_out,), computed(dtype))
+    by = counted(params, p)
+    run(lambda first, last: scalar.smooth(values, y, *by, first, last, *cells(p)), planes * p.outer, x.nbytes)
+    return finished(y, params.out_shape(x.shape), dtype)
 
 
 def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
+    p, planes = planned(params, x)
     dtype = derivative_of(float_of(x.dtype), dx.dtype)
-    return weighted_sum(params, x, dx, dtype, softmax, wide(as_planes(params.geometry, x)))
+    values, tangents, y = added(x), added(dx), empty((planes * p.plane_out,), computed(dtype))
+    by = counted(params, p)
+    run(lambda first, last: scalar.smooth_sums(values, tangents, y, *by, first, last, *cells(p)), planes * p.outer, x.nbytes)
+    return finished(y, params.out_shape(x.shape), dtype)
 
 
 def smooth_vjp(params: SmoothParams, x: Array, g: Array) -> tuple[Array]:
-    return spread(params, x, g, softmax, wide(as_planes(params.geometry, x)))
+    p, planes = planned(params, x)
+    dtype = derivative_of(x.dtype, g.dtype)
+    values, gradients, gx = added(x), added(g), empty((x.size,), computed(dtype))
+    by = counted(params, p)
+    run(lambda first, last: scalar.smooth_spread(values, gradients, gx, *by, first, last, *cells(p)), planes, x.nbytes)
+    return (finished(gx, x.shape, dtype),)

@@ -1,0 +1,116 @@
+"""Maximum by rows: the rows of a window are reduced into one buffer, then along it. The cost is the sum of the sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windowgrad.kernels.jit import helper, kernel
+from windowgrad.kernels.scalar import winner
+from windowgrad.kernels.simd import anywhere, either, even, larger, load, load_part, splat, store, store_part, unusual
+
+
+@helper
+def reduce_three(x: Any, a: int, b: int, c: int, width: int, buffer: Any, before: int, least: Any, on: bool) -> Any:
+    """buffer[before:] = the greatest cell of each column of three rows, and of what stands there if `on`."""
+    lanes = 32 // buffer.itemsize
+    rest = splat(buffer, least)
+    seen = unusual(rest)
+    j = 0
+    while j < width:
+        left = width - j
+        if left >= lanes:
+            first, second, third = load(x, a + j), load(x, b + j), load(x, c + j)
+        else:
+            first, second, third = (
+                load_part(x, a + j, left, rest),
+                load_part(x, b + j, left, rest),
+                load_part(x, c + j, left, rest),
+            )
+        seen = either(either(seen, unusual(first)), either(unusual(second), unusual(third)))
+        top = larger(larger(first, second), third)
+        if on:
+            top = larger(load(buffer, before + j), top)
+        store(buffer, before + j, top)
+        j += lanes
+    return anywhere(seen)
+
+
+@helper
+def reduce_rows(x: Any, base: int, rows: Any, low: int, high: int, width: int, buffer: Any, before: int, least: Any) -> Any:
+    """buffer[before:] = the greatest cell of each column; says whether a lane was unusual, so that > may not be the order."""
+    seen = False
+    for q in range(low, high, 3):
+        a, b, c = rows[q], rows[min(q + 1, high - 1)], rows[min(q + 2, high - 1)]  # a row twice is no more than once
+        seen |= reduce_three(x, base + a, base + b, base + c, width, buffer, before, least, q > low)
+    return seen
+
+
+@helper
+def reduce_columns(
+    buffer: Any, y: Any, at: int, start: Any, count: Any, step: int, taps: int, stride: int, before: int
+) -> None:
+    """y[at:] = the greatest entry of each window along the buffer; where windows are alike, of `taps` from every `stride`th."""
+    out, lanes = len(start), 32 // buffer.itemsize
+    j = 0
+    if taps == 0:
+        for j in range(out):
+            best = buffer[before + start[j]]
+            for t in range(1, count[j]):
+                value = buffer[before + start[j] + t * step]
+                best = value if value > best else best
+            y[at + j] = best
+    elif stride == 1:
+        while j < out:
+            top = load(buffer, j)
+            for t in range(1, taps):
+                top = larger(top, load(buffer, j + t * step))
+            if j + lanes <= out:
+                store(y, at + j, top)
+            else:
+                store_part(y, at + j, top, out - j)
+            j += lanes
+    elif stride == 2:
+        while j < out:
+            top = even(load(buffer, 2 * j), load(buffer, 2 * j + lanes))
+            for t in range(1, taps):
+                i = 2 * j + t * step
+                top = larger(top, even(load(buffer, i), load(buffer, i + lanes)))
+            if j + lanes <= out:
+                store(y, at + j, top)
+            else:
+                store_part(y, at + j, top, out - j)
+            j += lanes
+    else:
+        for j in range(out):
+            best = buffer[j * stride]
+            for t in range(1, taps):
+                value = buffer[j * stride + t * step]
+                best = value if value > best else best
+            y[at + j] = best
+
+
+@kernel
+def max_rows(
+    x: Any, y: Any, least: Any, first: int, last: int, outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any,
+    step: int, width: int, taps: int, stride: int, before: int,
+) -> None:  # fmt: skip
+    """The output rows `first` to `last` of all planes."""
+    out, lanes = len(start), 32 // x.itemsize
+    buffer = np.full(max(before + width, (out - 1) * stride + (taps - 1) * step + 1) + (stride + 3) * lanes, least, x.dtype)
+    for job in range(first, last):
+        base, row, at = job // outer * plane, job % outer, job * out
+        if ptr[row] == ptr[row + 1]:
+            y[at : at + out] = 0
+        elif reduce_rows(x, base, rows, ptr[row], ptr[row + 1], width, buffer, before, least):
+            for j in range(out):
+                cell = winner(x, base, row, ptr, rows, start[j], count[j], step)
+                y[at + j] = 0
+                if cell >= 0:
+                    y[at + j] = x[base + cell]
+        else:
+            reduce_columns(buffer, y, at, start, count, step, taps, stride, before)
+            for j in range(out):
+                if count[j] == 0:
+                    y[at + j] = 0

@@ -1,0 +1,201 @@
+"""Mean by rows: the rows of a window are added into one buffer, then along it, and divided once.
+
+The dtype of the buffer is that of the sums: float32 where a window has at most 16 cells, which keeps the stated error,
+else float64. The gradient runs the same way backwards: output rows are added, spread out by the stride, and added along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windowgrad.kernels.jit import helper, kernel
+from windowgrad.kernels.scalar import means
+from windowgrad.kernels.simd import (
+    add,
+    anywhere,
+    convert,
+    either,
+    even,
+    load,
+    load_as,
+    load_part_as,
+    mixed_high,
+    mixed_low,
+    not_finite,
+    splat,
+    store,
+    store_part,
+)
+
+
+@helper
+def add_rows(x: Any, base: int, rows: Any, low: int, high: int, width: int, buffer: Any, before: int) -> None:
+    """buffer[before:] = the sum of each column."""
+    lanes = 32 // buffer.itemsize
+    j = 0
+    while j + lanes <= width:
+        total = load_as(x, base + rows[low] + j, buffer)
+        for q in range(low + 1, high):
+            total = add(total, load_as(x, base + rows[q] + j, buffer))
+        store(buffer, before + j, total)
+        j += lanes
+    if j < width:
+        total = splat(buffer, 0)
+        for q in range(low, high):
+            total = add(total, load_part_as(x, base + rows[q] + j, width - j, buffer))
+        store(buffer, before + j, total)
+
+
+@helper
+def window_sum(buffer: Any, i: int, taps: int, stride: int, step: int) -> Any:
+    """The sums of the windows that start at i, i + stride, … of the buffer; the stride is 1 or 2."""
+    lanes = 32 // buffer.itemsize
+    if stride == 1:
+        total = load(buffer, i)
+        for t in range(1, taps):
+            total = add(total, load(buffer, i + t * step))
+    else:
+        total = even(load(buffer, i), load(buffer, i + lanes))
+        for t in range(1, taps):
+            total = add(total, even(load(buffer, i + t * step), load(buffer, i + t * step + lanes)))
+    return total
+
+
+@helper
+def divide_columns(
+    buffer: Any, y: Any, at: int, start: Any, count: Any, step: int, taps: int, stride: int, before: int, by: Any
+) -> Any:
+    """y[at:] = the sums of the windows along the buffer ÷ by; says whether one is not finite."""
+    out, lanes = len(start), 32 // buffer.itemsize
+    if taps == 0 or stride > 2:
+        strange = False
+        for j in range(out):
+            total = buffer[0] * 0
+            for t in range(count[j]):
+                total += buffer[before + start[j] + t * step]
+            y[at + j] = total / by[j]
+            strange |= not abs(total) < np.inf
+        return strange
+    j, seen = 0, not_finite(splat(buffer, 0))
+    while j < out:
+        total = window_sum(buffer, j * stride, taps, stride, step)
+        seen = either(seen, not_finite(total))
+        quotient = convert(total / load(by, j), y)
+        if j + lanes <= out:
+            store(y, at + j, quotient)
+        else:
+            store_part(y, at + j, quotient, out - j)
+        j += lanes
+    return anywhere(seen)
+
+
+@kernel
+def mean_rows(
+    x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, first: int, last: int,
+    outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int, taps: int, stride: int,
+    before: int,
+) -> None:  # fmt: skip
+    """The output rows `first` to `last` of all planes; sums as `zero`.
+
+    A row with a sum that is not finite is added again in float64, which a sum of float32 does not overflow.
+    """
+    out = len(start)
+    lanes = 32 // zero.itemsize
+    buffer = np.zeros(max(before + width, (out - 1) * stride + (taps - 1) * step + 1) + (stride + 3) * lanes, zero.dtype)
+    by, divided_by = np.ones(out + lanes, zero.dtype), 0.0
+    for job in range(first, last):
+        base, row, at = job // outer * plane, job % outer, job * out
+        if ptr[row] == ptr[row + 1]:
+            y[at : at + out] = 0
+            continue
+        add_rows(x, base, rows, ptr[row], ptr[row + 1], width, buffer, before)
+        if row_divisor[row] != divided_by:
+            divided_by = row_divisor[row]
+            for j in range(out):
+                by[j] = divided_by * col_divisor[j]
+        if divide_columns(buffer, y, at, start, count, step, taps, stride, before, by):
+            means(x, y, row_divisor, col_divisor, job, job + 1, outer, plane, ptr, rows, start, count, step)
+
+
+@helper
+def add_outputs(g: Any, base: int, outs: Any, low: int, high: int, row_divisor: Any, by: Any, out: int, total: Any) -> None:
+    """total = the sum of the output rows that see an input row, each divided."""
+    lanes = 32 // total.itemsize
+    j = 0
+    while j < out:
+        amount = splat(total, 0)
+        for q in range(low, high):
+            at, divisor = base + outs[q] * out + j, load(by, j) * splat(total, row_divisor[outs[q]])
+            if j + lanes <= out:
+                amount = add(amount, load_as(g, at, total) / divisor)
+            else:
+                amount = add(amount, load_part_as(g, at, out - j, total) / divisor)
+        store(total, j, amount)
+        j += lanes
+
+
+@helper
+def spread_unlike(total: Any, gx: Any, at: int, width: int, start: Any, count: Any, step: int) -> None:
+    """Each total to the cells of its window, where the windows along a row are not all alike."""
+    gx[at : at + width] = 0
+    for j in range(len(start)):
+        for t in range(count[j]):
+            gx[at + start[j] + t * step] += total[j]
+
+
+@helper
+def spread_out(total: Any, out: int, buffer: Any, at: int, stride: int) -> None:
+    """buffer[at + j·stride] = total[j]; what lies between is 0 and stays so."""
+    lanes = 32 // total.itemsize
+    if stride > 2:
+        for j in range(out):
+            buffer[at + j * stride] = total[j]
+        return
+    nothing = splat(total, 0)
+    j = 0
+    while j < out:
+        amount = load(total, j)
+        if stride == 1:
+            store(buffer, at + j, amount)
+        else:
+            store(buffer, at + 2 * j, mixed_low(amount, nothing))
+            store(buffer, at + 2 * j + lanes, mixed_high(amount, nothing))
+        j += lanes
+
+
+@kernel
+def mean_rows_back(
+    g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, first: int, last: int,
+    height: int, plane_out: int, ptr: Any, outs: Any, start: Any, count: Any, step: int,
+    width: int, taps: int, stride: int, before: int,
+) -> None:  # fmt: skip
+    """The rows `first` to `last` of all planes of the gradient. Input row i is in the windows of rows outs[ptr[i]:ptr[i + 1]].
+
+    Cell c of a row gets the sum over t of spread[c + before − t·step], where spread[j·stride] holds output j; in the
+    buffer everything is moved right by (taps − 1)·step, so that no index is negative.
+    """
+    out, lanes = len(start), 32 // zero.itemsize
+    reach = max(taps - 1, 0) * step
+    buffer = np.zeros(reach + max(before + width, out * stride) + (stride + 3) * lanes, zero.dtype)
+    by, total = np.ones(out + lanes, zero.dtype), np.zeros(out + lanes, zero.dtype)
+    for j in range(out):
+        by[j] = col_divisor[j]
+    for job in range(first, last):
+        base, i, at = job // height * plane_out, job % height, job * width
+        add_outputs(g, base, outs, ptr[i], ptr[i + 1], row_divisor, by, out, total)
+        if taps == 0:
+            spread_unlike(total, gx, at, width, start, count, step)
+            continue
+        spread_out(total, out, buffer, reach, stride)
+        c = 0
+        while c < width:
+            cells = load(buffer, c + before + reach)
+            for t in range(1, taps):
+                cells = add(cells, load(buffer, c + before + reach - t * step))
+            if c + lanes <= width:
+                store(gx, at + c, convert(cells, gx))
+            else:
+                store_part(gx, at + c, convert(cells, gx), width - c)
+            c += lanes

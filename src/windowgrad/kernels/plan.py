@@ -1,0 +1,121 @@
+"""A geometry as kernels want it: rows of the input for each row of the output, and the cells of a row for each of its outputs.
+
+Whatever the rank, all axes but the last are one list of rows: output row `r` sees the input rows
+`rows[ptr[r]:ptr[r + 1]]`, each the place of its first cell in the plane, in row-major order. Along the last axis output
+`j` sees `count[j]` cells from `start[j]`, `step` apart. So a kernel is written once, for every rank and every geometry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from windowgrad.geometry import Geometry, Sliding, Table
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One plane of the input and one of the output."""
+
+    outer: int
+    ptr: Array
+    rows: Array
+    width: int
+    out: int
+    start: Array
+    count: Array
+    step: int
+    kernel: int
+    stride: int
+    before: int
+    row_cells: Array
+    row_inside: Array
+    col_inside: Array
+    plane_in: int
+
+    @property
+    def plane_out(self) -> int:
+        return self.outer * self.out
+
+    @cached_property
+    def back_ptr(self) -> Array:
+        """Input row i is seen by the output rows back_rows[back_ptr[i]:back_ptr[i + 1]]."""
+        height = self.plane_in // self.width
+        ptr = np.zeros(height + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.rows // self.width, minlength=height), out=ptr[1:])
+        return ptr
+
+    @cached_property
+    def back_rows(self) -> Array:
+        return np.repeat(np.arange(self.outer), self.row_cells)[np.argsort(self.rows, kind="stable")]
+
+    @property
+    def most_cells(self) -> int:
+        """How many real cells the fullest window has."""
+        return int(self.row_cells.max(initial=0)) * int(self.count.max(initial=0))
+
+
+@lru_cache(maxsize=256)
+def plan(geometry: Geometry, spatial: tuple[int, ...]) -> Plan:
+    *outer, last = geometry.tables(spatial)
+    ptr, rows = row_lists(outer, spatial[:-1], spatial[-1])
+    kernel, stride, before = regularity(geometry, spatial[-1])
+    inside = [t.count + t.padded for t in (*outer, last)]
+    return Plan(
+        outer=len(ptr) - 1,
+        ptr=ptr,
+        rows=rows,
+        width=spatial[-1],
+        out=len(last.start),
+        start=np.asarray(last.start, dtype=np.int64),
+        count=np.asarray(last.count, dtype=np.int64),
+        step=int(last.step) if last.step < 2**62 else 1,
+        kernel=kernel,
+        stride=stride,
+        before=before,
+        row_cells=np.diff(ptr),
+        row_inside=product([np.asarray(i, dtype=np.float64) for i in inside[:-1]]),
+        col_inside=np.asarray(inside[-1], dtype=np.float64),
+        plane_in=math.prod(spatial),
+    )
+
+
+def product(factors: Sequence[Array]) -> Array:
+    """The outer product of the factors, flat."""
+    total = np.ones(1)
+    for factor in factors:
+        total = np.multiply.outer(total, factor).ravel()
+    return total
+
+
+def row_lists(tables: Sequence[Table], sizes: Sequence[int], width: int) -> tuple[Array, Array]:
+    """(ptr, rows) of the outer axes."""
+    index, valid = np.zeros((1, 1), dtype=np.int64), np.ones((1, 1), dtype=bool)
+    for table, n in zip(tables, sizes, strict=True):
+        j = np.arange(int(table.count.max(initial=0)))
+        real = j < np.asarray(table.count, dtype=np.int64)[:, None]
+        cell = np.where(real, np.asarray(table.start, dtype=np.int64)[:, None] + j * (table.step if table.step < n else 0), 0)
+        shape = (len(index) * len(cell), index.shape[1] * len(j))
+        index = (index[:, None, :, None] * n + cell[None, :, None, :]).reshape(shape)
+        valid = (valid[:, None, :, None] & real[None, :, None, :]).reshape(shape)
+    ptr = np.zeros(len(index) + 1, dtype=np.int64)
+    np.cumsum(valid.sum(axis=1), out=ptr[1:])
+    return ptr, index[valid] * width
+
+
+def regularity(geometry: Geometry, n: int) -> tuple[int, int, int]:
+    """(kernel, stride, padding before) of the last axis, or (0, 0, 0) if its windows are of several kinds."""
+    if isinstance(geometry, Sliding):
+        k, s, (lo, hi) = geometry.kernel[-1], geometry.stride[-1], geometry.padding[-1]
+        small = max(k * geometry.dilation[-1], s, lo, hi) < 1 << 20
+        return (k, s, lo) if small else (0, 0, 0)
+    last = geometry.table(geometry.rank - 1, n)
+    k, m = int(last.count[0]), len(last.start)
+    return (k, k, 0) if k * m == n and m > 1 else (0, 0, 0)
