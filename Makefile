@@ -1,8 +1,8 @@
-# Two commands: `make demo` and `make test`. Each makes .venv and installs what it needs, and re-uses it when nothing changed.
+# `make demo`, `make test`, `make bench`. Each makes .venv and installs what it needs, and re-uses it when nothing changed.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test
+.PHONY: demo test bench
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-demo
@@ -14,6 +14,9 @@ test: .venv/installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+bench: .venv/installed-test
+	$(BIN)/python benchmarks/pooling.py
 
 .venv/made:
 	@echo "==> making .venv with $$($(PYTHON) --version)"
