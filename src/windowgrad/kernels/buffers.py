@@ -14,7 +14,6 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from windowgrad.kernels.threads import checked, from_environment
 
@@ -23,8 +22,8 @@ DEFAULT_CAP = 256 << 20
 LEAST = 1 << 20  # bytes; for less, the memory allocator's own recycling is as good
 ALIGNMENT = 64  # a cache line, and the widest vector
 
-Array = npt.NDArray[Any]
-Block = npt.NDArray[np.uint8]
+Array = np.ndarray[Any, Any]
+Block = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 def size_class(size: int) -> int:
@@ -111,7 +110,7 @@ def current_pool() -> Pool:
     return pool
 
 
-def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """A new C-ordered array with arbitrary contents, like `numpy.empty`; a large one may stand in memory used before."""
     kind = np.dtype(dtype)
     size = size_class(math.prod(shape) * kind.itemsize)
