@@ -9,6 +9,7 @@ import pytest
 from exact import DTYPES, same_bits
 from strategies import ORDINARY
 
+import windowgrad as wg
 from windowgrad.kernels import convolution
 from windowgrad.ops import OPS
 
@@ -143,3 +144,9 @@ def test_the_number_of_threads_changes_no_bit():
     one, two = digest("1"), digest("2")
     assert len(one.split()) == 9
     assert one == two
+
+
+def test_a_window_with_more_rows_than_memory_can_list_is_refused():
+    x = np.broadcast_to(np.float32(0), (4096, 4096, 8))
+    with pytest.raises(wg.WindowError, match=r"the list of rows \(outputs, rows of a window\) of shape \(\d+, \d+\): needs"):
+        wg.avg_pool3d(x, (2048, 2048, 4), 1)

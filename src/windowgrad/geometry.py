@@ -310,12 +310,12 @@ def _memory() -> int:
         return sys.maxsize
 
 
-def refuse_unallocatable(shape: Sequence[int], itemsize: int) -> None:
-    """An output larger than this machine's memory is an error before any work is done."""
+def refuse_unallocatable(shape: Sequence[int], itemsize: int, what: str = "output") -> None:
+    """An array larger than this machine's memory is an error before any work is done."""
     need = math.prod(shape) * itemsize
     if need > _memory():
         raise WindowError(
-            f"output of shape {show(tuple(shape))}: needs {_bytes(need)}, this machine has {_bytes(_memory())} of memory"
+            f"{what} of shape {show(tuple(shape))}: needs {_bytes(need)}, this machine has {_bytes(_memory())} of memory"
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.geometry import Geometry, Sliding, Table
+from windowgrad.geometry import Geometry, Sliding, Table, refuse_unallocatable
 
 Array = np.ndarray[Any, Any]
 
@@ -97,6 +97,10 @@ def product(factors: Sequence[Array]) -> Array:
 
 def row_lists(tables: Sequence[Table], sizes: Sequence[int], width: int) -> tuple[Array, Array]:
     """(ptr, rows) of the outer axes."""
+    lists = [(len(table.start), int(table.count.max(initial=0))) for table in tables]
+    refuse_unallocatable(
+        [math.prod(side) for side in zip(*lists, strict=True)], 32, "the list of rows (outputs, rows of a window)"
+    )
     index, valid = np.zeros((1, 1), dtype=np.int64), np.ones((1, 1), dtype=bool)
     for table, n in zip(tables, sizes, strict=True):
         j = np.arange(int(table.count.max(initial=0)))
