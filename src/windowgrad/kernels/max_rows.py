@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.jit import helper, kernel
+from windowgrad.kernels.pieces import cut, ends, reach
 from windowgrad.kernels.scalar import winner
 from windowgrad.kernels.simd import anywhere, either, even, larger, load, load_part, splat, store, store_part, unusual
 
@@ -49,16 +50,16 @@ def reduce_rows(x: Any, base: int, rows: Any, low: int, high: int, width: int, b
 
 @helper
 def reduce_columns(
-    buffer: Any, y: Any, at: int, start: Any, count: Any, step: int, taps: int, stride: int, before: int
+    buffer: Any, y: Any, at: int, low: int, high: int, start: Any, count: Any, step: int, taps: int, stride: int
 ) -> None:
-    """y[at:] = the greatest entry of each window along the buffer; where windows are alike, of `taps` from every `stride`th."""
-    out, lanes = len(start), 32 // buffer.itemsize
+    """y[at:] = the greatest entry of the windows `low` to `high`; where windows are alike, the first starts at buffer[0]."""
+    out, lanes = high - low, 32 // buffer.itemsize
     j = 0
     if taps == 0:
         for j in range(out):
-            best = buffer[before + start[j]]
-            for t in range(1, count[j]):
-                value = buffer[before + start[j] + t * step]
+            best = buffer[start[low + j]]
+            for t in range(1, count[low + j]):
+                value = buffer[start[low + j] + t * step]
                 best = value if value > best else best
             y[at + j] = best
     elif stride == 1:
@@ -94,23 +95,29 @@ def reduce_columns(
 @kernel
 def max_rows(
     x: Any, y: Any, least: Any, first: int, last: int, outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any,
-    step: int, width: int, taps: int, stride: int, before: int,
+    step: int, width: int, taps: int, stride: int, before: int, piece: int, pieces: int,
 ) -> None:  # fmt: skip
-    """The output rows `first` to `last` of all planes."""
-    out, lanes = len(start), 32 // x.itemsize
-    buffer = np.full(max(before + width, (out - 1) * stride + (taps - 1) * step + 1) + (stride + 3) * lanes, least, x.dtype)
+    """Pieces `first` to `last` of the output rows of all planes; a row has `pieces` of `piece` outputs."""
+    out, holes = len(start), count.min() == 0
+    buffer = np.full(reach(width, taps, stride, step, piece, 32 // x.itemsize), least, x.dtype)
     for job in range(first, last):
-        base, row, at = job // outer * plane, job % outer, job * out
-        if ptr[row] == ptr[row + 1]:
-            y[at : at + out] = 0
-        elif reduce_rows(x, base, rows, ptr[row], ptr[row + 1], width, buffer, before, least):
-            for j in range(out):
+        line, low = job // pieces, job % pieces * piece
+        high = min(low + piece, out)
+        base, row, at = line // outer * plane, line % outer, line * out + low
+        left, right, shift = cut(width, taps, stride, step, before, low, high)
+        if ptr[row] == ptr[row + 1] or left >= right:
+            y[at : at + high - low] = 0
+            continue
+        buffer[: left + shift] = least
+        buffer[right + shift : ends(taps, stride, step, low, high, right + shift)] = least
+        if reduce_rows(x, base + left, rows, ptr[row], ptr[row + 1], right - left, buffer, left + shift, least):
+            for j in range(low, high):
                 cell = winner(x, base, row, ptr, rows, start[j], count[j], step)
-                y[at + j] = 0
+                y[at + j - low] = 0
                 if cell >= 0:
-                    y[at + j] = x[base + cell]
+                    y[at + j - low] = x[base + cell]
         else:
-            reduce_columns(buffer, y, at, start, count, step, taps, stride, before)
-            for j in range(out):
+            reduce_columns(buffer, y, at, low, high, start, count, step, taps, stride)
+            for j in range(low, high if holes else low):
                 if count[j] == 0:
-                    y[at + j] = 0
+                    y[at + j - low] = 0

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.jit import helper, kernel
-from windowgrad.kernels.scalar import means
+from windowgrad.kernels.pieces import cut, ends, reach
+from windowgrad.kernels.scalar import wide_means
 from windowgrad.kernels.simd import (
     add,
     anywhere,
@@ -31,21 +32,36 @@ from windowgrad.kernels.simd import (
 
 
 @helper
-def add_rows(x: Any, base: int, rows: Any, low: int, high: int, width: int, buffer: Any, before: int) -> None:
-    """buffer[before:] = the sum of each column."""
+def add_three(x: Any, a: int, b: int, c: int, count: int, width: int, buffer: Any, before: int, on: bool) -> None:
+    """buffer[before:] = the sum of each column of the first `count` of three rows, and of what stands there if `on`."""
     lanes = 32 // buffer.itemsize
     j = 0
-    while j + lanes <= width:
-        total = load_as(x, base + rows[low] + j, buffer)
-        for q in range(low + 1, high):
-            total = add(total, load_as(x, base + rows[q] + j, buffer))
+    while j < width:
+        left = width - j
+        if left >= lanes:
+            total = load_as(x, a + j, buffer)
+            if count > 1:
+                total = add(total, load_as(x, b + j, buffer))
+            if count > 2:
+                total = add(total, load_as(x, c + j, buffer))
+        else:
+            total = load_part_as(x, a + j, left, buffer)
+            if count > 1:
+                total = add(total, load_part_as(x, b + j, left, buffer))
+            if count > 2:
+                total = add(total, load_part_as(x, c + j, left, buffer))
+        if on:
+            total = add(load(buffer, before + j), total)
         store(buffer, before + j, total)
         j += lanes
-    if j < width:
-        total = splat(buffer, 0)
-        for q in range(low, high):
-            total = add(total, load_part_as(x, base + rows[q] + j, width - j, buffer))
-        store(buffer, before + j, total)
+
+
+@helper
+def add_rows(x: Any, base: int, rows: Any, low: int, high: int, width: int, buffer: Any, before: int) -> None:
+    """buffer[before:] = the sum of each column."""
+    for q in range(low, high, 3):
+        a, b, c = rows[q], rows[min(q + 1, high - 1)], rows[min(q + 2, high - 1)]
+        add_three(x, base + a, base + b, base + c, high - q, width, buffer, before, q > low)
 
 
 @helper
@@ -65,24 +81,24 @@ def window_sum(buffer: Any, i: int, taps: int, stride: int, step: int) -> Any:
 
 @helper
 def divide_columns(
-    buffer: Any, y: Any, at: int, start: Any, count: Any, step: int, taps: int, stride: int, before: int, by: Any
+    buffer: Any, y: Any, at: int, low: int, high: int, start: Any, count: Any, step: int, taps: int, stride: int, by: Any
 ) -> Any:
-    """y[at:] = the sums of the windows along the buffer ÷ by; says whether one is not finite."""
-    out, lanes = len(start), 32 // buffer.itemsize
+    """y[at:] = the sums of the windows `low` to `high` along the buffer ÷ by; says whether one is not finite."""
+    out, lanes = high - low, 32 // buffer.itemsize
     if taps == 0 or stride > 2:
         strange = False
         for j in range(out):
             total = buffer[0] * 0
-            for t in range(count[j]):
-                total += buffer[before + start[j] + t * step]
-            y[at + j] = total / by[j]
+            for t in range(count[low + j] if taps == 0 else taps):
+                total += buffer[(start[low + j] if taps == 0 else j * stride) + t * step]
+            y[at + j] = total / by[low + j]
             strange |= not abs(total) < np.inf
         return strange
     j, seen = 0, not_finite(splat(buffer, 0))
     while j < out:
         total = window_sum(buffer, j * stride, taps, stride, step)
         seen = either(seen, not_finite(total))
-        quotient = convert(total / load(by, j), y)
+        quotient = convert(total / load(by, low + j), y)
         if j + lanes <= out:
             store(y, at + j, quotient)
         else:
@@ -95,28 +111,32 @@ def divide_columns(
 def mean_rows(
     x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, first: int, last: int,
     outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int, taps: int, stride: int,
-    before: int,
+    before: int, piece: int, pieces: int,
 ) -> None:  # fmt: skip
-    """The output rows `first` to `last` of all planes; sums as `zero`.
+    """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; sums as `zero`.
 
-    A row with a sum that is not finite is added again in float64, which a sum of float32 does not overflow.
+    A piece with a sum that is not finite is added again in float64, which a sum of float32 does not overflow.
     """
-    out = len(start)
-    lanes = 32 // zero.itemsize
-    buffer = np.zeros(max(before + width, (out - 1) * stride + (taps - 1) * step + 1) + (stride + 3) * lanes, zero.dtype)
+    out, lanes = len(start), 32 // zero.itemsize
+    buffer = np.zeros(reach(width, taps, stride, step, piece, lanes), zero.dtype)
     by, divided_by = np.ones(out + lanes, zero.dtype), 0.0
     for job in range(first, last):
-        base, row, at = job // outer * plane, job % outer, job * out
-        if ptr[row] == ptr[row + 1]:
-            y[at : at + out] = 0
+        line, low = job // pieces, job % pieces * piece
+        high = min(low + piece, out)
+        base, row, at = line // outer * plane, line % outer, line * out + low
+        left, right, shift = cut(width, taps, stride, step, before, low, high)
+        if ptr[row] == ptr[row + 1] or left >= right:
+            y[at : at + high - low] = 0
             continue
-        add_rows(x, base, rows, ptr[row], ptr[row + 1], width, buffer, before)
+        buffer[: left + shift] = 0
+        buffer[right + shift : ends(taps, stride, step, low, high, right + shift)] = 0
+        add_rows(x, base + left, rows, ptr[row], ptr[row + 1], right - left, buffer, left + shift)
         if row_divisor[row] != divided_by:
             divided_by = row_divisor[row]
             for j in range(out):
                 by[j] = divided_by * col_divisor[j]
-        if divide_columns(buffer, y, at, start, count, step, taps, stride, before, by):
-            means(x, y, row_divisor, col_divisor, job, job + 1, outer, plane, ptr, rows, start, count, step)
+        if divide_columns(buffer, y, at, low, high, start, count, step, taps, stride, by):
+            wide_means(x, y, divided_by, col_divisor, line, low, high, outer, plane, ptr, rows, start, count, step)
 
 
 @helper

@@ -19,6 +19,9 @@ from windowgrad.geometry import Geometry, Sliding, Table, refuse_unallocatable
 
 Array = np.ndarray[Any, Any]
 
+LARGEST_KEPT = 1 << 20
+"""Rows in the lists of a plan that is kept for the next call."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -62,8 +65,13 @@ class Plan:
         return int(self.row_cells.max(initial=0)) * int(self.count.max(initial=0))
 
 
-@lru_cache(maxsize=256)
 def plan(geometry: Geometry, spatial: tuple[int, ...]) -> Plan:
+    """The plan of a geometry over a plane; small ones are kept."""
+    rows = math.prod(list_shape(geometry.tables(spatial)[:-1]))
+    return kept(geometry, spatial) if rows < LARGEST_KEPT else made(geometry, spatial)
+
+
+def made(geometry: Geometry, spatial: tuple[int, ...]) -> Plan:
     *outer, last = geometry.tables(spatial)
     ptr, rows = row_lists(outer, spatial[:-1], spatial[-1])
     kernel, stride, before = regularity(geometry, spatial[-1])
@@ -87,6 +95,14 @@ def plan(geometry: Geometry, spatial: tuple[int, ...]) -> Plan:
     )
 
 
+kept = lru_cache(maxsize=256)(made)
+
+
+def list_shape(tables: Sequence[Table]) -> tuple[int, int]:
+    """(outputs, rows that the fullest of them sees)."""
+    return math.prod(len(t.start) for t in tables), math.prod(int(t.count.max(initial=0)) for t in tables)
+
+
 def product(factors: Sequence[Array]) -> Array:
     """The outer product of the factors, flat."""
     total = np.ones(1)
@@ -97,10 +113,7 @@ def product(factors: Sequence[Array]) -> Array:
 
 def row_lists(tables: Sequence[Table], sizes: Sequence[int], width: int) -> tuple[Array, Array]:
     """(ptr, rows) of the outer axes."""
-    lists = [(len(table.start), int(table.count.max(initial=0))) for table in tables]
-    refuse_unallocatable(
-        [math.prod(side) for side in zip(*lists, strict=True)], 32, "the list of rows (outputs, rows of a window)"
-    )
+    refuse_unallocatable(list_shape(tables), 32, "the list of rows (outputs, rows of a window)")
     index, valid = np.zeros((1, 1), dtype=np.int64), np.ones((1, 1), dtype=bool)
     for table, n in zip(tables, sizes, strict=True):
         j = np.arange(int(table.count.max(initial=0)))

@@ -10,6 +10,7 @@ import numpy as np
 from windowgrad.kernels import max_rows, mean_rows, scalar, winner_rows
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.dtypes import derivative_of, float_of, is_float, machine_float
+from windowgrad.kernels.pieces import piece_of
 from windowgrad.kernels.plan import Plan, plan
 from windowgrad.kernels.threads import run
 from windowgrad.params import MaxParams, MeanParams, PoolParams, SmoothParams
@@ -115,13 +116,13 @@ def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any) 
 
 def max_forward(params: MaxParams, x: Array) -> Array:
     p, planes = planned(params, x)
-    values = ordered(x)
+    values, pieces = ordered(x), piece_of(p.out, p.kernel, p.stride)
     y = empty((planes * p.plane_out,), values.dtype)
 
     def task(first: int, last: int) -> None:
-        max_rows.max_rows(values, y, least(values.dtype), first, last, *cells(p), *along(p))
+        max_rows.max_rows(values, y, least(values.dtype), first, last, *cells(p), *along(p), *pieces)
 
-    run(task, planes * p.outer, x.nbytes)
+    run(task, planes * p.outer * pieces[1], x.nbytes)
     return finished(y, params.out_shape(x.shape), x.dtype)
 
 
@@ -174,12 +175,12 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
 def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
     p, planes = planned(params, x)
     values, y = added(x), empty((planes * p.plane_out,), computed(dtype))
-    by, zero = divisors(params, p), sums(values, y, p)
+    by, zero, pieces = divisors(params, p), sums(values, y, p), piece_of(p.out, p.kernel, p.stride)
 
     def task(first: int, last: int) -> None:
-        mean_rows.mean_rows(values, y, *by, zero, first, last, *cells(p), *along(p))
+        mean_rows.mean_rows(values, y, *by, zero, first, last, *cells(p), *along(p), *pieces)
 
-    run(task, planes * p.outer, x.nbytes)
+    run(task, planes * p.outer * pieces[1], x.nbytes)
     return finished(y, params.out_shape(x.shape), dtype)
 
 

@@ -126,21 +126,19 @@ def tied_spread(
 # --- mean --------------------------------------------------------------------------------------------------------
 
 
-@kernel
-def means(
-    x: Any, y: Any, row_divisor: Any, col_divisor: Any, first: int, last: int,
+@helper
+def wide_means(
+    x: Any, y: Any, row_divisor: float, col_divisor: Any, line: int, low: int, high: int,
     outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int,
 ) -> None:  # fmt: skip
-    """The sum of each window in float64, divided once."""
-    out = len(start)
-    for job in range(first, last):
-        base, row = job // outer * plane, job % outer
-        for j in range(out):
-            total = 0.0
-            for q in range(ptr[row], ptr[row + 1]):
-                for t in range(count[j]):
-                    total += x[base + rows[q] + start[j] + t * step]
-            y[job * out + j] = total / (row_divisor[row] * col_divisor[j])
+    """The outputs `low` to `high` of one row, each summed in float64 and divided once."""
+    base, row = line // outer * plane, line % outer
+    for j in range(low, high):
+        total = 0.0
+        for q in range(ptr[row], ptr[row + 1]):
+            for t in range(count[j]):
+                total += x[base + rows[q] + start[j] + t * step]
+        y[line * len(start) + j] = total / (row_divisor * col_divisor[j])
 
 
 # --- log-sum-exp -------------------------------------------------------------------------------------------------

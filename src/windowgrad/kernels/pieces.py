@@ -1,0 +1,42 @@
+"""Pieces of a row: so few outputs at a time that what they see stays in the nearest cache, and threads share a long row.
+
+A piece has the outputs `low` to `high`. In its buffer, entry 0 is the first place that output `low` covers, so cell c of
+the row stands at c + shift. Where the windows of a row are not all alike (`taps` is 0) a row is one piece, and shift is 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windowgrad.kernels.jit import helper
+
+CELLS = 4096
+"""How many cells of a row the outputs of a piece step over."""
+
+
+def piece_of(out: int, taps: int, stride: int) -> tuple[int, int]:
+    """(outputs in a piece, pieces of a row)."""
+    piece = max(64, CELLS // stride) if taps else out
+    return min(piece, out), -(-out // piece)
+
+
+@helper
+def reach(width: int, taps: int, stride: int, step: int, piece: int, lanes: int) -> int:
+    """How many entries the buffer of a piece has, with room for vectors that run past its end."""
+    return (width if taps == 0 else (piece - 1) * stride + (taps - 1) * step + 1) + (stride + 3) * lanes
+
+
+@helper
+def cut(width: int, taps: int, stride: int, step: int, before: int, low: int, high: int) -> Any:
+    """(left, right, shift): the cells of the row from left to right are what the piece sees of it."""
+    if taps == 0:
+        return 0, width, 0
+    shift = before - low * stride
+    span = (high - 1 - low) * stride + (taps - 1) * step + 1
+    return max(0, -shift), min(width, span - shift), shift
+
+
+@helper
+def ends(taps: int, stride: int, step: int, low: int, high: int, filled: int) -> int:
+    """The end of the padding behind the cells of a piece, or `filled` if there is none."""
+    return filled if taps == 0 else max(filled, (high - 1 - low) * stride + (taps - 1) * step + 1)
