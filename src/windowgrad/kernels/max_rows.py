@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.jit import helper, kernel
-from windowgrad.kernels.pieces import cut, ends, reach
+from windowgrad.kernels.pieces import cut, ends, next_piece, reach
 from windowgrad.kernels.scalar import winner
 from windowgrad.kernels.simd import anywhere, either, even, larger, load, load_part, splat, store, store_part, unusual
 
@@ -100,24 +100,26 @@ def max_rows(
     """Pieces `first` to `last` of the output rows of all planes; a row has `pieces` of `piece` outputs."""
     out, holes = len(start), count.min() == 0
     buffer = np.full(reach(width, taps, stride, step, piece, 32 // x.itemsize), least, x.dtype)
-    for job in range(first, last):
-        line, low = job // pieces, job % pieces * piece
-        high = min(low + piece, out)
-        base, row, at = line // outer * plane, line % outer, line * out + low
+    line, low = first // pieces, first % pieces * piece
+    base, row = line // outer * plane, line % outer
+    for _ in range(first, last):
+        high, at = min(low + piece, out), line * out + low
         left, right, shift = cut(width, taps, stride, step, before, low, high)
         if ptr[row] == ptr[row + 1] or left >= right:
             y[at : at + high - low] = 0
-            continue
-        buffer[: left + shift] = least
-        buffer[right + shift : ends(taps, stride, step, low, high, right + shift)] = least
-        if reduce_rows(x, base + left, rows, ptr[row], ptr[row + 1], right - left, buffer, left + shift, least):
-            for j in range(low, high):
-                cell = winner(x, base, row, ptr, rows, start[j], count[j], step)
-                y[at + j - low] = 0
-                if cell >= 0:
-                    y[at + j - low] = x[base + cell]
         else:
-            reduce_columns(buffer, y, at, low, high, start, count, step, taps, stride)
-            for j in range(low, high if holes else low):
-                if count[j] == 0:
+            if pieces > 1:  # else the padding is as it was made
+                buffer[: left + shift] = least
+                buffer[right + shift : ends(taps, stride, step, low, high, right + shift)] = least
+            if reduce_rows(x, base + left, rows, ptr[row], ptr[row + 1], right - left, buffer, left + shift, least):
+                for j in range(low, high):
+                    cell = winner(x, base, row, ptr, rows, start[j], count[j], step)
                     y[at + j - low] = 0
+                    if cell >= 0:
+                        y[at + j - low] = x[base + cell]
+            else:
+                reduce_columns(buffer, y, at, low, high, start, count, step, taps, stride)
+                for j in range(low, high if holes else low):
+                    if count[j] == 0:
+                        y[at + j - low] = 0
+        line, low, row, base = next_piece(line, low, row, base, piece, out, outer, plane)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.jit import helper, kernel
-from windowgrad.kernels.pieces import cut, ends, reach
+from windowgrad.kernels.pieces import cut, ends, next_piece, reach
 from windowgrad.kernels.scalar import wide_means
 from windowgrad.kernels.simd import (
     add,
@@ -120,23 +120,25 @@ def mean_rows(
     out, lanes = len(start), 32 // zero.itemsize
     buffer = np.zeros(reach(width, taps, stride, step, piece, lanes), zero.dtype)
     by, divided_by = np.ones(out + lanes, zero.dtype), 0.0
-    for job in range(first, last):
-        line, low = job // pieces, job % pieces * piece
-        high = min(low + piece, out)
-        base, row, at = line // outer * plane, line % outer, line * out + low
+    line, low = first // pieces, first % pieces * piece
+    base, row = line // outer * plane, line % outer
+    for _ in range(first, last):
+        high, at = min(low + piece, out), line * out + low
         left, right, shift = cut(width, taps, stride, step, before, low, high)
         if ptr[row] == ptr[row + 1] or left >= right:
             y[at : at + high - low] = 0
-            continue
-        buffer[: left + shift] = 0
-        buffer[right + shift : ends(taps, stride, step, low, high, right + shift)] = 0
-        add_rows(x, base + left, rows, ptr[row], ptr[row + 1], right - left, buffer, left + shift)
-        if row_divisor[row] != divided_by:
-            divided_by = row_divisor[row]
-            for j in range(out):
-                by[j] = divided_by * col_divisor[j]
-        if divide_columns(buffer, y, at, low, high, start, count, step, taps, stride, by):
-            wide_means(x, y, divided_by, col_divisor, line, low, high, outer, plane, ptr, rows, start, count, step)
+        else:
+            if pieces > 1:  # else the padding is as it was made
+                buffer[: left + shift] = 0
+                buffer[right + shift : ends(taps, stride, step, low, high, right + shift)] = 0
+            add_rows(x, base + left, rows, ptr[row], ptr[row + 1], right - left, buffer, left + shift)
+            if row_divisor[row] != divided_by:
+                divided_by = row_divisor[row]
+                for j in range(out):
+                    by[j] = divided_by * col_divisor[j]
+            if divide_columns(buffer, y, at, low, high, start, count, step, taps, stride, by):
+                wide_means(x, y, divided_by, col_divisor, line, low, high, outer, plane, ptr, rows, start, count, step)
+        line, low, row, base = next_piece(line, low, row, base, piece, out, outer, plane)
 
 
 @helper

@@ -40,3 +40,14 @@ def cut(width: int, taps: int, stride: int, step: int, before: int, low: int, hi
 def ends(taps: int, stride: int, step: int, low: int, high: int, filled: int) -> int:
     """The end of the padding behind the cells of a piece, or `filled` if there is none."""
     return filled if taps == 0 else max(filled, (high - 1 - low) * stride + (taps - 1) * step + 1)
+
+
+@helper
+def next_piece(line: int, low: int, row: int, base: int, piece: int, out: int, outer: int, plane: int) -> Any:
+    """The place after a piece: in the row, else in the next row of the plane, else in the next plane. No division."""
+    low += piece
+    if low >= out:
+        line, low, row = line + 1, 0, row + 1
+        if row == outer:
+            row, base = 0, base + plane
+    return line, low, row, base
