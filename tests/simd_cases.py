@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from windowgrad.kernels import simd, vectors
+from windowgrad.kernels import lanes, simd, vectors
 from windowgrad.kernels.jit import helper
 
 FLOATS = [np.dtype(name) for name in ("float32", "float64")]
@@ -57,6 +57,6 @@ def assert_same(found, expected, what, any_nan=False):
 
 def written(arguments, lines):
     """One compiled function of all the lines: compiling is what these tests pay for."""
-    space = {**vars(simd), "__name__": __name__}
+    space = {**vars(lanes), **vars(simd), "__name__": __name__}
     exec(f"def made({arguments}):\n" + "\n".join(f"    {line}" for line in lines), space)
     return helper(space["made"])

@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -47,18 +48,18 @@ class Table:
 # --- the three geometries ----------------------------------------------------------------------------------------
 
 
-class Geometry:
+class Geometry(ABC):
     """What `Sliding`, `Adaptive` and `Global` share: everything that follows from one table per axis."""
 
     rank: int
 
+    @abstractmethod
     def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
         """How many outputs there are along each axis of the output."""
-        raise NotImplementedError
 
+    @abstractmethod
     def table(self, axis: int, n: int) -> Table:
         """The regions of one axis of length `n`."""
-        raise NotImplementedError
 
     def cover(self, axis: int, i: int, n: int) -> range:
         """All places output `i` covers on one axis of length `n`; those before 0 and from `n` on are no cells of the input."""

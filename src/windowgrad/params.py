@@ -6,6 +6,7 @@ A record also knows the operator's shape rule, so a wrong shape is an error befo
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -29,14 +30,14 @@ def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
         raise OptionError(f"{name}={show(value)}: must be one of {', '.join(map(repr, allowed))}")
 
 
-class Params:
+class Params(ABC):
     """What every record offers."""
 
+    @abstractmethod
     def out_shape(self, *shapes: Shape) -> Shape:
         """The shape of the output for inputs of these shapes, or the error that says why there is none."""
-        raise NotImplementedError
 
-    def check(self, *shapes: Shape) -> None:
+    def check(self, *shapes: Shape) -> None:  # noqa: B027  # most records refuse nothing more
         """What is refused though the output has a shape."""
 
 

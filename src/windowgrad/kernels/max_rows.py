@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.jit import helper, kernel
+from windowgrad.kernels.lanes import even
 from windowgrad.kernels.pieces import cut, ends, next_piece, reach
 from windowgrad.kernels.scalar import winner
-from windowgrad.kernels.simd import anywhere, either, even, larger, load, load_part, splat, store, store_part, unusual
+from windowgrad.kernels.simd import anywhere, either, larger, load, load_part, splat, store, store_part, unusual
 
 
 @helper

@@ -11,24 +11,10 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.jit import helper, kernel
+from windowgrad.kernels.lanes import convert, even, mixed_high, mixed_low
 from windowgrad.kernels.pieces import cut, ends, next_piece, reach
 from windowgrad.kernels.scalar import wide_means
-from windowgrad.kernels.simd import (
-    add,
-    anywhere,
-    convert,
-    either,
-    even,
-    load,
-    load_as,
-    load_part_as,
-    mixed_high,
-    mixed_low,
-    not_finite,
-    splat,
-    store,
-    store_part,
-)
+from windowgrad.kernels.simd import add, anywhere, either, load, load_as, load_part_as, not_finite, splat, store, store_part
 
 
 @helper

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.jit import helper, kernel
+from windowgrad.kernels.lanes import even
 from windowgrad.kernels.scalar import winner
-from windowgrad.kernels.simd import beats, even, iota, load, load_part, select, splat, store
+from windowgrad.kernels.simd import beats, iota, load, load_part, select, splat, store
 
 
 @helper
