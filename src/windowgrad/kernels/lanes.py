@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from windowgrad.kernels.vectors import Vec, kind, llvm
+from windowgrad.kernels.vectors import Vec, kind, llvm, spread
 
 
 def _shuffle(name: str, doc: str, lanes: Callable[[int], list[int]]) -> Any:
@@ -70,3 +70,25 @@ def floats(typing: Any, x: Any) -> Any:
     """The lanes of a vector of 32- or 64-bit integers as floats of the same bits."""
     v = Vec(types.float32 if x.dtype.bitwidth == 32 else types.float64, x.lanes)
     return v(x), lambda context, builder, signature, args: builder.bitcast(args[0], llvm(v))
+
+
+def _bitwise(name: str, doc: str, instruction: Callable[..., Any]) -> Any:
+    """An intrinsic on a vector of integers and a scalar."""
+
+    def typed(typing: Any, x: Any, n: Any) -> Any:
+        if kind(x) == "f":
+            return None
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            scalar = context.cast(builder, args[1], signature.args[1], x.dtype)
+            return instruction(builder, args[0], spread(builder, scalar, x.lanes))
+
+        return x(x, n), emit
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+shift_left = _bitwise("shift_left", "The bits of each lane moved up by n.", ir.IRBuilder.shl)
+shift_right = _bitwise("shift_right", "The bits of each lane moved down by n, zeros above them.", ir.IRBuilder.lshr)
+masked = _bitwise("masked", "The bits of each lane that are set in n.", ir.IRBuilder.and_)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels import max_rows, mean_rows, scalar, winner_rows
+from windowgrad.kernels import max_rows, mean_rows, scalar, smooth_rows, winner_rows
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.dtypes import derivative_of, float_of, is_float, machine_float
 from windowgrad.kernels.pieces import piece_of
@@ -227,7 +227,14 @@ def smooth_forward(params: SmoothParams, x: Array) -> Array:
     dtype = float_of(x.dtype)
     values, y = added(x), empty((planes * p.plane_out,), computed(dtype))
     by = counted(params, p)
-    run(lambda first, last: scalar.smooth(values, y, *by, first, last, *cells(p)), planes * p.outer, x.nbytes)
+
+    def task(first: int, last: int) -> None:
+        if p.kernel and p.stride <= 2:
+            smooth_rows.smooth_rows(values, y, *by, first, last, *cells(p), *along(p))
+        else:
+            scalar.smooth(values, y, *by, first, last, *cells(p))
+
+    run(task, planes * p.outer, x.nbytes)
     return finished(y, params.out_shape(x.shape), dtype)
 
 

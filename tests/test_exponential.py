@@ -1,0 +1,75 @@
+"""exp and log of vectors against mpmath, over the whole range they are for."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from windowgrad.kernels.exponential import exponential, logarithm
+from windowgrad.kernels.jit import helper
+from windowgrad.kernels.simd import load, store
+
+
+@helper
+def exponentials(x, y):
+    for i in range(0, len(x), 4):
+        store(y, i, exponential(load(x, i)))
+
+
+@helper
+def logarithms(x, y):
+    for i in range(0, len(x), 4):
+        store(y, i, logarithm(load(x, i)))
+
+
+def applied(function, x):
+    y = np.empty_like(x)
+    function(x, y)
+    return y
+
+
+def worst(function, exact, x):
+    """The largest error in units of the last place of the exact value."""
+    with mpmath.workprec(120):
+        pairs = [
+            (mpmath.mpf(found), exact(mpmath.mpf(float(cell)))) for cell, found in zip(x, applied(function, x), strict=True)
+        ]
+        places = (
+            max(mpmath.mpf(2) ** (mpmath.floor(mpmath.log(abs(w), 2)) - 52), mpmath.mpf(2) ** -1074) if w else 1
+            for _, w in pairs
+        )
+        return max(float(abs(found - wanted) / place) for (found, wanted), place in zip(pairs, places, strict=True))
+
+
+def drawn(*ranges):
+    """1000 numbers of each range, by the exponent of ten and by size."""
+    rng = np.random.default_rng(0)
+    return np.concatenate(
+        [numbers for low, high in ranges for numbers in (rng.uniform(low, high, 500), 10.0 ** rng.uniform(low, high, 500))]
+    )
+
+
+def test_exp_is_within_one_ulp_from_zero_to_the_last_subnormal():
+    sizes = -np.abs(drawn((-16, 2.87), (-2, 2)))
+    deep = -np.random.default_rng(1).uniform(700, 746, 1000)
+    assert worst(exponentials, mpmath.exp, np.concatenate([sizes, deep])) <= 1
+
+
+def test_log_is_within_one_and_a_half_ulp_over_all_normal_numbers():
+    near = 1 + np.random.default_rng(1).uniform(-0.5, 1, 1000)
+    assert (
+        worst(
+            logarithms, mpmath.log, np.concatenate([10.0 ** np.linspace(-307, 308, 1000), near, 1 + 2.0 ** -np.arange(1, 53)])
+        )
+        <= 1.5
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "wanted"),
+    [
+        (exponentials, [0.0, -0.0, -np.inf, np.nan, -1e308, -745.13, -745.14, -746.5], [1, 1, 0, np.nan, 0, 5e-324, 0, 0]),
+        (logarithms, [1.0, 2.0, np.inf, np.nan], [0, np.log(2), np.inf, np.nan]),
+    ],
+)
+def test_the_ends_of_the_range(function, x, wanted):
+    assert np.array_equal(applied(function, np.array(x)), np.array(wanted, dtype=float), equal_nan=True)
