@@ -18,26 +18,32 @@ from windowgrad.kernels.simd import add, anywhere, either, load, load_as, load_p
 
 
 @helper
-def add_three(x: Any, a: int, b: int, c: int, count: int, width: int, buffer: Any, before: int, on: bool) -> None:
-    """buffer[before:] = the sum of each column of the first `count` of three rows, and of what stands there if `on`."""
+def add_three(x: Any, a: int, b: int, c: int, width: int, buffer: Any, before: int, on: bool) -> None:
+    """buffer[before:] = the sum of each column of three rows, and of what stands there if `on`."""
     lanes = 32 // buffer.itemsize
     j = 0
     while j < width:
         left = width - j
         if left >= lanes:
-            total = load_as(x, a + j, buffer)
-            if count > 1:
-                total = add(total, load_as(x, b + j, buffer))
-            if count > 2:
-                total = add(total, load_as(x, c + j, buffer))
+            total = load_as(x, a + j, buffer) + load_as(x, b + j, buffer) + load_as(x, c + j, buffer)
         else:
-            total = load_part_as(x, a + j, left, buffer)
-            if count > 1:
-                total = add(total, load_part_as(x, b + j, left, buffer))
-            if count > 2:
-                total = add(total, load_part_as(x, c + j, left, buffer))
+            total = load_part_as(x, a + j, left, buffer) + load_part_as(x, b + j, left, buffer)
+            total = total + load_part_as(x, c + j, left, buffer)
         if on:
-            total = add(load(buffer, before + j), total)
+            total = load(buffer, before + j) + total
+        store(buffer, before + j, total)
+        j += lanes
+
+
+@helper
+def add_one(x: Any, a: int, width: int, buffer: Any, before: int, on: bool) -> None:
+    """buffer[before:] = a row, and what stands there if `on`."""
+    lanes = 32 // buffer.itemsize
+    j = 0
+    while j < width:
+        total = load_as(x, a + j, buffer) if width - j >= lanes else load_part_as(x, a + j, width - j, buffer)
+        if on:
+            total = load(buffer, before + j) + total
         store(buffer, before + j, total)
         j += lanes
 
@@ -45,24 +51,25 @@ def add_three(x: Any, a: int, b: int, c: int, count: int, width: int, buffer: An
 @helper
 def add_rows(x: Any, base: int, rows: Any, low: int, high: int, width: int, buffer: Any, before: int) -> None:
     """buffer[before:] = the sum of each column."""
-    for q in range(low, high, 3):
-        a, b, c = rows[q], rows[min(q + 1, high - 1)], rows[min(q + 2, high - 1)]
-        add_three(x, base + a, base + b, base + c, high - q, width, buffer, before, q > low)
+    q = low
+    while q < high:
+        if q + 3 <= high:
+            add_three(x, base + rows[q], base + rows[q + 1], base + rows[q + 2], width, buffer, before, q > low)
+            q += 3
+        else:
+            add_one(x, base + rows[q], width, buffer, before, q > low)
+            q += 1
 
 
 @helper
-def window_sum(buffer: Any, i: int, taps: int, stride: int, step: int) -> Any:
-    """The sums of the windows that start at i, i + stride, … of the buffer; the stride is 1 or 2."""
-    lanes = 32 // buffer.itemsize
-    if stride == 1:
-        total = load(buffer, i)
-        for t in range(1, taps):
-            total = add(total, load(buffer, i + t * step))
+def divide_store(total: Any, y: Any, at: int, left: int, by: Any, j: int) -> Any:
+    """y[at:] = total ÷ by[j:], as many as are left; gives the mask of what is not finite."""
+    quotient = convert(total / load(by, j), y)
+    if left >= 32 // by.itemsize:
+        store(y, at, quotient)
     else:
-        total = even(load(buffer, i), load(buffer, i + lanes))
-        for t in range(1, taps):
-            total = add(total, even(load(buffer, i + t * step), load(buffer, i + t * step + lanes)))
-    return total
+        store_part(y, at, quotient, left)
+    return not_finite(total)
 
 
 @helper
@@ -81,15 +88,21 @@ def divide_columns(
             strange |= not abs(total) < np.inf
         return strange
     j, seen = 0, not_finite(splat(buffer, 0))
-    while j < out:
-        total = window_sum(buffer, j * stride, taps, stride, step)
-        seen = either(seen, not_finite(total))
-        quotient = convert(total / load(by, low + j), y)
-        if j + lanes <= out:
-            store(y, at + j, quotient)
-        else:
-            store_part(y, at + j, quotient, out - j)
-        j += lanes
+    if stride == 1:
+        while j < out:
+            total = load(buffer, j)
+            for t in range(1, taps):
+                total = total + load(buffer, j + t * step)
+            seen = either(seen, divide_store(total, y, at + j, out - j, by, low + j))
+            j += lanes
+    else:
+        while j < out:
+            total = even(load(buffer, 2 * j), load(buffer, 2 * j + lanes))
+            for t in range(1, taps):
+                i = 2 * j + t * step
+                total = total + even(load(buffer, i), load(buffer, i + lanes))
+            seen = either(seen, divide_store(total, y, at + j, out - j, by, low + j))
+            j += lanes
     return anywhere(seen)
 
 
