@@ -86,3 +86,16 @@ def test_long_arguments_are_cut_and_unprintable_ones_do_not_hide_the_error():
     with pytest.raises(wg.WindowError) as caught:
         wg.max_pool2d(bad_inputs.X, (-(10**5000), 10**5000))
     assert str(caught.value).startswith("kernel_size=-2**16609… on axis 0: must be at least 1 [max_pool2d(")
+
+
+def test_a_message_looks_at_the_first_entries_of_a_long_list_only():
+    class Counted(list):
+        looked = 0
+
+        def __getitem__(self, key):
+            Counted.looked += 1
+            return super().__getitem__(key)
+
+    with pytest.raises(wg.KindError, match=r"must be a NumPy array, not .*x=\[0, 1, 2, .*…"):
+        wg.max_pool1d(Counted(range(10**7)), 2)
+    assert Counted.looked == 1  # one slice, not ten million entries

@@ -23,12 +23,17 @@ class KindError(WindowgradError, TypeError):
     """An argument, an array or a scalar of a kind that cannot be used there."""
 
 
+MOST = 12
+"""How many entries of a list a message looks at; it may be an image."""
+
+
 def show(value: object, width: int = 80) -> str:
     """`value` for a message: on one line, cut to `width`, and never failing (Python does not print very long integers)."""
     if isinstance(value, int) and value.bit_length() > 256:
         return f"{'-' if value < 0 else ''}2**{value.bit_length() - 1}…"
     if isinstance(value, (tuple, list)):
-        inner = ", ".join(show(entry) for entry in value) + ("," if len(value) == 1 else "")
+        inner = ", ".join(show(entry) for entry in value[:MOST]) + ("," if len(value) == 1 else "")
+        inner += ", …" if len(value) > MOST else ""
         text = f"({inner})" if isinstance(value, tuple) else f"[{inner.rstrip(',')}]"
     else:
         text = " ".join(repr(value).split())
