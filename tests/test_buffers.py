@@ -3,12 +3,11 @@
 import gc
 import os
 import pickle
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
+from interpreter import fresh
 
 from windowgrad.errors import KindError, OptionError
 from windowgrad.kernels import buffers
@@ -33,17 +32,7 @@ def block_of(array):
 
 
 def script(code, **environment):
-    head = "import os, signal, sys\nimport numpy as np\nfrom windowgrad.kernels import buffers\n"
-    found = subprocess.run(
-        [sys.executable, "-W", "error", "-c", head + code],
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-    )
-    assert found.returncode == 0, found.stdout
-    return found.stdout
+    return fresh("import os, signal, sys\nimport numpy as np\nfrom windowgrad.kernels import buffers\n" + code, **environment)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", ">f4", "c16", "i4,f8"])

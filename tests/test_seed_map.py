@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from log2 import Log2
 
 import windowgrad as wg
 from windowgrad.geometry import Adaptive, Global, Sliding
@@ -136,28 +137,6 @@ def as_array(cells, shape):
 
 def fractions(values):
     return np.array(values, dtype=object) + Fraction(0)
-
-
-class Log2:
-    """k·log 2: its exponential is the fraction 2ᵏ, so that shares of exp(β·x) are exact."""
-
-    def __init__(self, k):
-        self.k = k
-
-    def __rmul__(self, beta):
-        return Log2(beta * self.k)
-
-    def __sub__(self, other):
-        return Log2(self.k - other.k)
-
-    def __gt__(self, other):
-        return self.k > other.k
-
-    def __eq__(self, other):
-        return self.k == getattr(other, "k", other)
-
-    def exp(self):
-        return Fraction(2) ** self.k
 
 
 @st.composite

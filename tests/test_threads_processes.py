@@ -1,27 +1,16 @@
 """The thread pool in an interpreter of its own: it is forked, interrupted, shut down, or told by the environment."""
 
 import os
-import subprocess
 import sys
 
 import pytest
+from interpreter import fresh
 
 from windowgrad.kernels import threads
 
 
 def script(code, **environment):
-    """Run code in a fresh interpreter; what it prints to either stream."""
-    head = "import os, signal, sys, threading, time\nfrom windowgrad.kernels import threads\n"
-    found = subprocess.run(
-        [sys.executable, "-W", "error", "-c", head + code],
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-    )
-    assert found.returncode == 0, found.stdout
-    return found.stdout
+    return fresh("import os, signal, sys, threading, time\nfrom windowgrad.kernels import threads\n" + code, **environment)
 
 
 def test_small_work_stays_on_the_calling_thread_and_starts_no_other():

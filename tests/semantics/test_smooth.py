@@ -1,39 +1,17 @@
 """Rule 7: the smooth maximum."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from common import SMOOTH, fractions, inf, nan, smooth, within_bound
+from log2 import Log2
 
 import windowgrad as wg
 from windowgrad.geometry import Global, Sliding
 from windowgrad.params import SmoothParams
 
 # --- 7. Smooth max -----------------------------------------------------------------------------------------------
-
-
-class Log2:
-    """k·log 2, whose exponential is the fraction 2ᵏ: the derivatives of a smooth maximum of these are fractions."""
-
-    def __init__(self, k):
-        self.k = k
-
-    def __rmul__(self, beta):
-        return Log2(beta * self.k)
-
-    def __sub__(self, other):
-        return Log2(self.k - other.k)
-
-    def __gt__(self, other):
-        return self.k > other.k
-
-    def __eq__(self, other):
-        return self.k == getattr(other, "k", other)
-
-    def exp(self):
-        return Fraction(2) ** self.k
 
 
 def logs(*powers):
