@@ -26,9 +26,9 @@ from windowgrad.spec.op import Op
 NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set)
 
 KERNELS = {  # operator -> (module of kernels, prefix of its functions there)
-    "max_pool": ("pooling", "max"),
-    "avg_pool": ("pooling", "mean"),
-    "smooth_max_pool": ("pooling", "smooth"),
+    "max_pool": ("maximum", "max"),
+    "avg_pool": ("mean", "mean"),
+    "smooth_max_pool": ("smooth", "smooth"),
     "conv": ("convolution", "conv"),
     "conv_transpose": ("convolution", "conv"),
     "pad": ("padding", "pad"),

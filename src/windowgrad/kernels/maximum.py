@@ -1,0 +1,98 @@
+"""Maximum over NumPy numbers: from parameters and arrays to a kernel, its threads and its memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windowgrad.kernels import max_rows, scalar, winner_rows
+from windowgrad.kernels.buffers import empty
+from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, ordered, planned
+from windowgrad.kernels.dtypes import derivative_of, is_float
+from windowgrad.kernels.pieces import piece_of
+from windowgrad.kernels.plan import Plan
+from windowgrad.kernels.threads import run
+from windowgrad.params import MaxParams
+
+
+def least(dtype: Any) -> Any:
+    """The value that no cell is below: what stands in a row's padding, where it never wins."""
+    return dtype.type(-np.inf if is_float(dtype) else np.iinfo(dtype).min)
+
+
+def places(x: Array, p: Plan) -> Array | None:
+    """An empty array of the dtype in which row kernels carry places, or None if x has none."""
+    if x.itemsize in (4, 8) and p.plane_in < 1 << 31:
+        return np.empty(0, np.int32 if x.itemsize == 4 else np.int64)
+    return None
+
+
+def winners(params: MaxParams, x: Array) -> Array:
+    """The place of each window's first winner in its plane, flat; −1 where there is none."""
+    p, planes = planned(params, x)
+    values, found = ordered(x), empty((planes * p.plane_out,), np.int64)
+    like = places(values, p)
+
+    def task(first: int, last: int) -> None:
+        if like is None:
+            scalar.winners(values, found, first, last, *cells(p))
+        else:
+            winner_rows.winner_rows(values, found, least(values.dtype), like, first, last, *cells(p), *along(p))
+
+    run(task, planes * p.outer, x.nbytes)
+    return found
+
+
+def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any) -> Array:
+    """The values at the found cells."""
+    p, planes = planned(params, x)
+    y = empty(found.shape, values.dtype)
+    run(lambda first, last: scalar.take(values, found, y, first, last, p.plane_out, p.plane_in), planes, y.nbytes)
+    return finished(y, params.out_shape(x.shape), dtype)
+
+
+def max_forward(params: MaxParams, x: Array) -> Array:
+    p, planes = planned(params, x)
+    values, pieces = ordered(x), piece_of(p.out, p.kernel, p.stride)
+    y = empty((planes * p.plane_out,), values.dtype)
+
+    def task(first: int, last: int) -> None:
+        max_rows.max_rows(values, y, least(values.dtype), first, last, *cells(p), *along(p), *pieces)
+
+    run(task, planes * p.outer * pieces[1], x.nbytes)
+    return finished(y, params.out_shape(x.shape), x.dtype)
+
+
+def max_with_indices(params: MaxParams, x: Array) -> tuple[Array, Array]:
+    found = winners(params, x)
+    return taken(params, x, ordered(x), found, x.dtype), found.reshape(params.out_shape(x.shape))
+
+
+def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
+    dtype = derivative_of(x.dtype, dx.dtype)
+    if params.ties == "first":
+        return taken(params, x, added(dx), winners(params, x), dtype)
+    p, planes = planned(params, x)
+    values, tangents, y = ordered(x), added(dx), empty((planes * p.plane_out,), computed(dtype))
+    split = params.ties == "split"
+    run(lambda first, last: scalar.tied_sums(values, tangents, y, split, first, last, *cells(p)), planes * p.outer, x.nbytes)
+    return finished(y, params.out_shape(x.shape), dtype)
+
+
+def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
+    p, planes = planned(params, x)
+    dtype = derivative_of(x.dtype, g.dtype)
+    values, gradients, gx = ordered(x), added(g), empty((x.size,), computed(dtype))
+    like, split = places(values, p), params.ties == "split"
+
+    def task(first: int, last: int) -> None:
+        if params.ties != "first":
+            scalar.tied_spread(values, gradients, gx, split, first, last, *cells(p))
+        elif like is None:
+            scalar.winners_back(values, gradients, gx, first, last, *cells(p))
+        else:
+            winner_rows.winner_rows_back(values, gradients, gx, least(values.dtype), like, first, last, *cells(p), *along(p))
+
+    run(task, planes, x.nbytes)
+    return (finished(gx, x.shape, dtype),)

@@ -1,0 +1,66 @@
+"""Mean over NumPy numbers: from parameters and arrays to a kernel, its threads and its memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windowgrad.kernels import mean_rows
+from windowgrad.kernels.buffers import empty
+from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, planned
+from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
+from windowgrad.kernels.pieces import piece_of
+from windowgrad.kernels.plan import Plan
+from windowgrad.kernels.threads import run
+from windowgrad.params import MeanParams
+
+
+def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
+    """What divides the sum of a window is the product of one number per row and one per column."""
+    if params.divisor_override is not None:
+        return np.ones(p.outer), np.full(p.out, machine_float("divisor_override", params.divisor_override))
+    if params.count_include_pad:
+        return p.row_inside, p.col_inside
+    return np.maximum(p.row_cells, 1).astype(np.float64), np.maximum(p.count, 1).astype(np.float64)
+
+
+def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
+    p, planes = planned(params, x)
+    values, y = added(x), empty((planes * p.plane_out,), computed(dtype))
+    by, zero, pieces = divisors(params, p), sums(values, y, p), piece_of(p.out, p.kernel, p.stride)
+
+    def task(first: int, last: int) -> None:
+        mean_rows.mean_rows(values, y, *by, zero, first, last, *cells(p), *along(p), *pieces)
+
+    run(task, planes * p.outer * pieces[1], x.nbytes)
+    return finished(y, params.out_shape(x.shape), dtype)
+
+
+def sums(x: Array, y: Array, p: Plan) -> Array:
+    """An empty array of the dtype in which windows are summed: float32 only where few cells keep it exact enough."""
+    return np.empty(0, np.float32 if x.dtype == y.dtype == np.float32 and p.most_cells <= 16 else np.float64)
+
+
+def mean_forward(params: MeanParams, x: Array) -> Array:
+    return averaged(params, x, float_of(x.dtype))
+
+
+def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:
+    return averaged(params, dx, derivative_of(float_of(x.dtype), dx.dtype))
+
+
+def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
+    p, planes = planned(params, x)
+    dtype = derivative_of(x.dtype, g.dtype)
+    gradients, gx = added(g), empty((x.size,), computed(dtype))
+    by, height = divisors(params, p), p.plane_in // p.width
+
+    zero = np.empty(0, np.float32 if gradients.dtype == gx.dtype == np.float32 else np.float64)
+    seen_by = (p.back_ptr, p.back_rows, p.start, p.count, p.step)
+
+    def task(first: int, last: int) -> None:
+        mean_rows.mean_rows_back(gradients, gx, *by, zero, first, last, height, p.plane_out, *seen_by, *along(p))
+
+    run(task, planes * height, x.nbytes)
+    return (finished(gx, x.shape, dtype),)
