@@ -80,7 +80,10 @@ CHOICES = {
     mask("beats(a, b)"): lambda a, b, c: comes_first(a, b),
     mask("either(a > b, a > c)"): lambda a, b, c: (a > b) | (a > c),
     mask("not_finite(a)"): lambda a, b, c: ~np.isfinite(a),
-    mask("unusual(a)"): lambda a, b, c: np.isnan(a) | (np.signbit(a) & (a == 0)),
+    mask("is_zero(a)"): lambda a, b, c: (a == 0) & (a.dtype.kind == "f"),
+    mask("is_negative_zero(a)"): lambda a, b, c: np.signbit(a) & (a == 0),
+    mask("unordered(a, b)"): lambda a, b, c: np.isnan(a) | np.isnan(b),
+    mask("nowhere(a, b)"): lambda a, b, c: np.zeros(a.shape, bool),
 }
 WITHOUT_NAN = {"larger(a, b)": lambda a, b, c: np.where(b > a, b, a)}
 OF_FLOATS = {

@@ -41,17 +41,20 @@ DAYS_KEPT = 30  # a folder of another version goes when it was not used for so l
 Dispatcher = Any  # Numba has no types to name
 
 
+OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
+
+
 def kernel(function: Callable[..., Any]) -> Dispatcher:
     """Compile on first call with each signature, and keep the result on disk. The kernel runs without the GIL."""
-    compiled = helper(function)
+    compiled = numba.njit(**OPTIONS)(function)
     if not config.DISABLE_JIT:
         compiled._cache = KernelCache(function)
     return compiled
 
 
 def helper(function: Callable[..., Any]) -> Dispatcher:
-    """A function for kernels to call. It is compiled into them, and not kept by itself."""
-    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=False)(function)
+    """A function for kernels to call. It becomes part of them: a call would cost more than many a loop, for its arrays."""
+    return numba.njit(**OPTIONS, forceinline=True)(function)
 
 
 class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types

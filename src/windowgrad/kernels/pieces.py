@@ -51,3 +51,10 @@ def next_piece(line: int, low: int, row: int, base: int, piece: int, out: int, o
         if row == outer:
             row, base = 0, base + plane
     return line, low, row, base
+
+
+@helper
+def fill(a: Any, low: int, high: int, value: Any) -> None:
+    """a[low:high] = value."""
+    for i in range(low, high):
+        a[i] = value

@@ -35,6 +35,26 @@ from windowgrad.kernels.vectors import (
 
 
 @intrinsic
+def address(typing: Any, a: Any) -> Any:
+    """Where the cells of an array stand. To a helper it is one word: an array is seven, and its references are counted.
+
+    It is indexed like the array, from 0 on, and must not outlive it.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.make_array(signature.args[0])(context, builder, value=args[0]).data
+
+    return types.CPointer(a.dtype)(a), emit
+
+
+@intrinsic
+def lanes(typing: Any, a: Any) -> Any:
+    """How many cells of the array or address `a` a vector has."""
+    n = vec(a.dtype).lanes
+    return types.intp(a), lambda context, builder, signature, args: context.get_constant(types.intp, n)
+
+
+@intrinsic
 def load(typing: Any, a: Any, i: Any) -> Any:
     """The vector a[i], a[i + 1], …"""
     v = vec(a.dtype)
@@ -267,16 +287,24 @@ def anywhere(typing: Any, mask: Any) -> Any:
 
 
 @intrinsic
-def unusual(typing: Any, x: Any) -> Any:
-    """The mask of the lanes for which > is not the whole order of maximum: NaN and −0.0. Integers have none."""
+def is_zero(typing: Any, x: Any) -> Any:
+    """The mask of the lanes that are 0.0 or −0.0. Integers have none: they have one zero only."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fcmp_ordered("==", args[0], constant(x, 0.0)) if kind(x) == "f" else constant(_mask(x), 0)
+
+    return _mask(x)(x), emit
+
+
+@intrinsic
+def is_negative_zero(typing: Any, x: Any) -> Any:
+    """The mask of the lanes that are −0.0. Integers have none."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if kind(x) != "f":
             return constant(_mask(x), 0)
         whole = Vec(types.Integer.from_bitwidth(x.dtype.bitwidth, True), x.lanes)
-        negative_zero = constant(whole, -(1 << x.dtype.bitwidth - 1))
-        is_zero = builder.icmp_signed("==", builder.bitcast(args[0], llvm(whole)), negative_zero)
-        return builder.or_(builder.fcmp_unordered("uno", args[0], args[0]), is_zero)
+        return builder.icmp_signed("==", builder.bitcast(args[0], llvm(whole)), constant(whole, -(1 << x.dtype.bitwidth - 1)))
 
     return _mask(x)(x), emit
 
@@ -308,3 +336,19 @@ def iota(typing: Any, a: Any) -> Any:
 def either(typing: Any, a: Any, b: Any) -> Any:
     """The mask a or b."""
     return a(a, a), lambda context, builder, signature, args: builder.or_(*args)
+
+
+@intrinsic
+def unordered(typing: Any, a: Any, b: Any) -> Any:
+    """The mask of the lanes where a or b is NaN; one comparison for two vectors. Integers have none."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fcmp_unordered("uno", *args) if kind(a) == "f" else constant(_mask(a), 0)
+
+    return _mask(a)(a, b), emit
+
+
+@intrinsic
+def nowhere(typing: Any, a: Any, b: Any) -> Any:
+    """The mask with no lane set, for vectors like a and b."""
+    return _mask(a)(a, b), lambda context, builder, signature, args: constant(_mask(a), 0)

@@ -64,8 +64,9 @@ def suffix(v: Any) -> str:
 
 
 def pointer(context: Any, builder: Any, array_type: Any, array: Any, i: Any, v: Any) -> Any:
-    """Where a[i] stands, as the address of a vector."""
-    data = context.make_array(array_type)(context, builder, value=array).data
+    """Where a[i] stands, as the address of a vector; `a` is an array or the address of one."""
+    is_address = isinstance(array_type, types.CPointer)
+    data = array if is_address else context.make_array(array_type)(context, builder, value=array).data
     return builder.bitcast(builder.gep(data, [i]), llvm(v).as_pointer())
 
 
