@@ -54,21 +54,30 @@ class Emitter:
         return converted(self.builder, part, old, self.v)
 
     def store(self, a: tuple[Any, Any], i: Any, x: Any) -> None:
-        self.builder.store(x, self.place(a, i)).align = self.v.dtype.bitwidth // 8
+        """a[i], a[i + 1], … = x, as numbers of a's dtype."""
+        new = Vec(a[0].dtype, self.n)
+        self.builder.store(converted(self.builder, x, self.v, new), self.place(a, i, new)).align = new.dtype.bitwidth // 8
 
     def store_first(self, a: tuple[Any, Any], i: Any, x: Any, count: Any) -> None:
-        align = ir.Constant(ir.IntType(32), self.v.dtype.bitwidth // 8)
-        arguments = [x, self.place(a, i), align, first_lanes(self.builder, self.v, count)]
-        call(self.builder, f"llvm.masked.store.{suffix(self.v)}.p0", ir.VoidType(), arguments)
+        new = Vec(a[0].dtype, self.n)
+        align = ir.Constant(ir.IntType(32), new.dtype.bitwidth // 8)
+        arguments = [
+            converted(self.builder, x, self.v, new),
+            self.place(a, i, new),
+            align,
+            first_lanes(self.builder, new, count),
+        ]
+        call(self.builder, f"llvm.masked.store.{suffix(new)}.p0", ir.VoidType(), arguments)
 
-    def place(self, a: tuple[Any, Any], i: Any) -> Any:
-        return self.builder.bitcast(self.builder.gep(a[1], [i]), llvm(self.v).as_pointer())
+    def place(self, a: tuple[Any, Any], i: Any, v: Vec) -> Any:
+        return self.builder.bitcast(self.builder.gep(a[1], [i]), llvm(v).as_pointer())
 
     def cell(self, a: tuple[Any, Any], i: Any) -> Any:
         return self.builder.load(self.builder.gep(a[1], [i]))
 
     def put(self, a: tuple[Any, Any], i: Any, x: Any) -> None:
-        self.builder.store(x, self.builder.gep(a[1], [i]))
+        value = self.context.cast(self.builder, x, self.v.dtype, a[0].dtype)
+        self.builder.store(value, self.builder.gep(a[1], [i]))
 
     def variable(self, value: Any) -> Any:
         """A place for a value that changes; LLVM makes a register of it."""

@@ -107,7 +107,7 @@ def max_rows(
                 fill(buffer, right + shift, ends(taps, stride, step, low, high, right + shift), least)
             seen = fold(x, base + left, rows, top, end, right - left, buffer, left + shift)
             if taps:
-                spans(buffer, y, at, high - low, taps, step, stride)
+                spans(buffer, 0, y, at, high - low, taps, step, stride)
             else:
                 unlike(buffer, y, at, out, start, count)
             if anywhere(seen):

@@ -12,6 +12,7 @@ from windowgrad.kernels.cells import Array, added, along, cells, computed, finis
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
 from windowgrad.kernels.pieces import piece_of
 from windowgrad.kernels.plan import Plan
+from windowgrad.kernels.spans import depth_of
 from windowgrad.kernels.threads import run
 from windowgrad.params import MeanParams
 
@@ -28,7 +29,7 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
 def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
     p, planes = planned(params, x)
     values, y = added(x), empty((planes * p.plane_out,), computed(dtype))
-    by, zero, pieces = divisors(params, p), sums(values, y, p), piece_of(p.out, p.kernel, p.stride)
+    by, zero, pieces = divisors(params, p), sums(params, values, y, p), piece_of(p.out, p.kernel, p.stride)
 
     def task(first: int, last: int) -> None:
         mean_rows.mean_rows(values, y, *by, zero, first, last, *cells(p), *along(p), *pieces)
@@ -37,9 +38,16 @@ def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
     return finished(y, params.out_shape(x.shape), dtype)
 
 
-def sums(x: Array, y: Array, p: Plan) -> Array:
-    """An empty array of the dtype in which windows are summed: float32 only where few cells keep it exact enough."""
-    return np.empty(0, np.float32 if x.dtype == y.dtype == np.float32 and p.most_cells <= 16 else np.float64)
+def sums(params: MeanParams, x: Array, y: Array, p: Plan) -> Array:
+    """An empty array of the dtype in which windows are summed: float32 only where it keeps the stated error.
+
+    Between a cell and the mean lie the additions of rows, those along a row, and one division: each adds 2⁻²⁴ at most.
+    A window of n cells may have min(n, 16) of them, and a window of r × c cells has no more than r + c − 1.
+    """
+    along = depth_of(p.kernel) if p.kernel else int(p.count.max(initial=1)) - 1
+    steps = int(p.row_cells.max(initial=1)) - 1 + along + 1
+    exact = params.divisor_override is None or params.divisor_override < 1 << 24
+    return np.empty(0, np.float32 if x.dtype == y.dtype == np.float32 and steps < 16 and exact else np.float64)
 
 
 def mean_forward(params: MeanParams, x: Array) -> Array:

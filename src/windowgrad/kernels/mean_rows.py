@@ -1,7 +1,8 @@
 """Mean by rows: the rows of a window are added into one buffer, then along it, and divided once.
 
-The dtype of the buffer is that of the sums: float32 where a window has at most 16 cells, which keeps the stated error,
-else float64. The gradient runs the same way backwards: output rows are added, spread out by the stride, and added along.
+The dtype of the buffer is that of the sums: float32 where few additions follow each other, which keeps the stated error,
+else float64. The gradient runs the same way backwards: output rows are added, divided, spread out by the stride, and
+added along.
 """
 
 from __future__ import annotations
@@ -10,99 +11,45 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.kernels.emit import plus
+from windowgrad.kernels.folds import folding
 from windowgrad.kernels.jit import helper, kernel
-from windowgrad.kernels.lanes import convert, even, mixed_high, mixed_low
-from windowgrad.kernels.pieces import cut, ends, next_piece, reach
+from windowgrad.kernels.lanes import convert, mixed_high, mixed_low
+from windowgrad.kernels.pieces import cut, ends, fill, next_piece, reach
 from windowgrad.kernels.scalar import wide_means
-from windowgrad.kernels.simd import add, anywhere, either, load, load_as, load_part_as, not_finite, splat, store, store_part
+from windowgrad.kernels.simd import address, anywhere, either, lanes, load, not_finite, splat, store, store_part
+from windowgrad.kernels.spans import spanning, uses_up
+
+fold = folding(plus, False)
+spans = spanning(plus)
 
 
 @helper
-def add_three(x: Any, a: int, b: int, c: int, width: int, buffer: Any, before: int, on: bool) -> None:
-    """buffer[before:] = the sum of each column of three rows, and of what stands there if `on`."""
-    lanes = 32 // buffer.itemsize
-    j = 0
-    while j < width:
-        left = width - j
-        if left >= lanes:
-            total = load_as(x, a + j, buffer) + load_as(x, b + j, buffer) + load_as(x, c + j, buffer)
+def unlike(buffer: Any, line: Any, out: int, start: Any, count: Any, step: int) -> None:
+    """Windows that are not all alike, each as its start and its count say."""
+    for j in range(out):
+        total = buffer[start[j]] * 0
+        for t in range(count[j]):
+            total += buffer[start[j] + t * step]
+        line[j] = total
+
+
+@helper
+def divide(line: Any, y: Any, at: int, out: int, by: Any, low: int) -> Any:
+    """y[at:] = line ÷ by[low:], `out` of them; says whether a sum is not finite."""
+    n, j = lanes(line), 0
+    seen = not_finite(splat(line, 0))
+    while j < out:
+        total = load(line, j)
+        quotient = convert(total / load(by, low + j), y)
+        if j + n <= out:
+            seen = either(seen, not_finite(total))
+            store(y, at + j, quotient)
         else:
-            total = load_part_as(x, a + j, left, buffer) + load_part_as(x, b + j, left, buffer)
-            total = total + load_part_as(x, c + j, left, buffer)
-        if on:
-            total = load(buffer, before + j) + total
-        store(buffer, before + j, total)
-        j += lanes
-
-
-@helper
-def add_one(x: Any, a: int, width: int, buffer: Any, before: int, on: bool) -> None:
-    """buffer[before:] = a row, and what stands there if `on`."""
-    lanes = 32 // buffer.itemsize
-    j = 0
-    while j < width:
-        total = load_as(x, a + j, buffer) if width - j >= lanes else load_part_as(x, a + j, width - j, buffer)
-        if on:
-            total = load(buffer, before + j) + total
-        store(buffer, before + j, total)
-        j += lanes
-
-
-@helper
-def add_rows(x: Any, base: int, rows: Any, low: int, high: int, width: int, buffer: Any, before: int) -> None:
-    """buffer[before:] = the sum of each column."""
-    q = low
-    while q < high:
-        if q + 3 <= high:
-            add_three(x, base + rows[q], base + rows[q + 1], base + rows[q + 2], width, buffer, before, q > low)
-            q += 3
-        else:
-            add_one(x, base + rows[q], width, buffer, before, q > low)
-            q += 1
-
-
-@helper
-def divide_store(total: Any, y: Any, at: int, left: int, by: Any, j: int) -> Any:
-    """y[at:] = total ÷ by[j:], as many as are left; gives the mask of what is not finite."""
-    quotient = convert(total / load(by, j), y)
-    if left >= 32 // by.itemsize:
-        store(y, at, quotient)
-    else:
-        store_part(y, at, quotient, left)
-    return not_finite(total)
-
-
-@helper
-def divide_columns(
-    buffer: Any, y: Any, at: int, low: int, high: int, start: Any, count: Any, step: int, taps: int, stride: int, by: Any
-) -> Any:
-    """y[at:] = the sums of the windows `low` to `high` along the buffer ÷ by; says whether one is not finite."""
-    out, lanes = high - low, 32 // buffer.itemsize
-    if taps == 0 or stride > 2:
-        strange = False
-        for j in range(out):
-            total = buffer[0] * 0
-            for t in range(count[low + j] if taps == 0 else taps):
-                total += buffer[(start[low + j] if taps == 0 else j * stride) + t * step]
-            y[at + j] = total / by[low + j]
-            strange |= not abs(total) < np.inf
-        return strange
-    j, seen = 0, not_finite(splat(buffer, 0))
-    if stride == 1:
-        while j < out:
-            total = load(buffer, j)
-            for t in range(1, taps):
-                total = total + load(buffer, j + t * step)
-            seen = either(seen, divide_store(total, y, at + j, out - j, by, low + j))
-            j += lanes
-    else:
-        while j < out:
-            total = even(load(buffer, 2 * j), load(buffer, 2 * j + lanes))
-            for t in range(1, taps):
-                i = 2 * j + t * step
-                total = total + even(load(buffer, i), load(buffer, i + lanes))
-            seen = either(seen, divide_store(total, y, at + j, out - j, by, low + j))
-            j += lanes
+            for i in range(j, out):
+                seen = either(seen, not_finite(splat(line, line[i])))
+            store_part(y, at + j, quotient, out - j)
+        j += n
     return anywhere(seen)
 
 
@@ -116,74 +63,107 @@ def mean_rows(
 
     A piece with a sum that is not finite is added again in float64, which a sum of float32 does not overflow.
     """
-    out, lanes = len(start), 32 // zero.itemsize
-    buffer = np.zeros(reach(width, taps, stride, step, piece, lanes), zero.dtype)
-    by, divided_by = np.ones(out + lanes, zero.dtype), 0.0
-    line, low = first // pieces, first % pieces * piece
-    base, row = line // outer * plane, line % outer
+    out, n, refill, divided_by = len(start), lanes(zero), pieces > 1 or uses_up(taps), 0.0
+    space = np.zeros(reach(width, taps, stride, step, piece, n), zero.dtype)
+    sums, divisors = np.zeros(piece + n, zero.dtype), np.ones(out + n, zero.dtype)
+    buffer, line, by = address(space), address(sums), address(divisors)
+    x, y, ptr, rows, start, count = address(x), address(y), address(ptr), address(rows), address(start), address(count)
+    row_divisor, col_divisor = address(row_divisor), address(col_divisor)
+    at_line, low = first // pieces, first % pieces * piece
+    base, row = at_line // outer * plane, at_line % outer
     for _ in range(first, last):
-        high, at = min(low + piece, out), line * out + low
+        high, at, top, end = min(low + piece, out), at_line * out + low, ptr[row], ptr[row + 1]
         left, right, shift = cut(width, taps, stride, step, before, low, high)
-        if ptr[row] == ptr[row + 1] or left >= right:
-            y[at : at + high - low] = 0
+        if top == end or left >= right:
+            fill(y, at, at + high - low, 0)
         else:
-            if pieces > 1:  # else the padding is as it was made
-                buffer[: left + shift] = 0
-                buffer[right + shift : ends(taps, stride, step, low, high, right + shift)] = 0
-            add_rows(x, base + left, rows, ptr[row], ptr[row + 1], right - left, buffer, left + shift)
+            if refill:  # else the padding is as it was made
+                fill(buffer, 0, left + shift, 0)
+                fill(buffer, right + shift, ends(taps, stride, step, low, high, right + shift), 0)
+            fold(x, base + left, rows, top, end, right - left, buffer, left + shift)
+            if taps:
+                spans(buffer, 0, line, 0, high - low, taps, step, stride)
+            else:
+                unlike(buffer, line, out, start, count, step)
             if row_divisor[row] != divided_by:
                 divided_by = row_divisor[row]
                 for j in range(out):
                     by[j] = divided_by * col_divisor[j]
-            if divide_columns(buffer, y, at, low, high, start, count, step, taps, stride, by):
-                wide_means(x, y, divided_by, col_divisor, line, low, high, outer, plane, ptr, rows, start, count, step)
-        line, low, row, base = next_piece(line, low, row, base, piece, out, outer, plane)
+            if divide(line, y, at, high - low, by, low):
+                wide_means(x, y, divided_by, col_divisor, at, low, high, base, row, ptr, rows, start, count, step)
+        at_line, low, row, base = next_piece(at_line, low, row, base, piece, out, outer, plane)
+
+
+# --- backwards ---------------------------------------------------------------------------------------------------
 
 
 @helper
-def add_outputs(g: Any, base: int, outs: Any, low: int, high: int, row_divisor: Any, by: Any, out: int, total: Any) -> None:
-    """total = the sum of the output rows that see an input row, each divided."""
-    lanes = 32 // total.itemsize
-    j = 0
-    while j < out:
-        amount = splat(total, 0)
-        for q in range(low, high):
-            at, divisor = base + outs[q] * out + j, load(by, j) * splat(total, row_divisor[outs[q]])
-            if j + lanes <= out:
-                amount = add(amount, load_as(g, at, total) / divisor)
-            else:
-                amount = add(amount, load_part_as(g, at, out - j, total) / divisor)
-        store(total, j, amount)
-        j += lanes
+def add_outputs(
+    g: Any, base: int, outs: Any, low: int, high: int, row_divisor: Any, by: Any, out: int, buffer: Any, total: Any
+) -> None:
+    """total = the sum of the output rows that see an input row, each divided; at once where all have one divisor."""
+    n = lanes(total)
+    fill(total, 0, out, 0)
+    while low < high:
+        divisor, alike = row_divisor[outs[low] // out], low + 1
+        while alike < high and row_divisor[outs[alike] // out] == divisor:
+            alike += 1
+        fold(g, base, outs, low, alike, out, buffer, 0)
+        j = 0
+        while j < out:
+            store(total, j, load(total, j) + load(buffer, j) / (load(by, j) * splat(total, divisor)))
+            j += n
+        low = alike
 
 
 @helper
-def spread_unlike(total: Any, gx: Any, at: int, width: int, start: Any, count: Any, step: int) -> None:
+def spread_unlike(total: Any, out: int, gx: Any, at: int, width: int, start: Any, count: Any, step: int) -> None:
     """Each total to the cells of its window, where the windows along a row are not all alike."""
-    gx[at : at + width] = 0
-    for j in range(len(start)):
-        for t in range(count[j]):
-            gx[at + start[j] + t * step] += total[j]
+    fill(gx, at, at + width, 0)
+    for j in range(out):
+        for i in range(count[j]):
+            gx[at + start[j] + i * step] += total[j]
 
 
 @helper
 def spread_out(total: Any, out: int, buffer: Any, at: int, stride: int) -> None:
     """buffer[at + j·stride] = total[j]; what lies between is 0 and stays so."""
-    lanes = 32 // total.itemsize
+    n, j = lanes(total), 0
     if stride > 2:
         for j in range(out):
             buffer[at + j * stride] = total[j]
-        return
-    nothing = splat(total, 0)
-    j = 0
-    while j < out:
-        amount = load(total, j)
-        if stride == 1:
-            store(buffer, at + j, amount)
-        else:
-            store(buffer, at + 2 * j, mixed_low(amount, nothing))
-            store(buffer, at + 2 * j + lanes, mixed_high(amount, nothing))
-        j += lanes
+    elif stride == 2:
+        nothing = splat(total, 0)
+        while j < out:
+            store(buffer, at + 2 * j, mixed_low(load(total, j), nothing))
+            store(buffer, at + 2 * j + n, mixed_high(load(total, j), nothing))
+            j += n
+    else:
+        while j < out:
+            store(buffer, at + j, load(total, j))
+            j += n
+
+
+@helper
+def same_list(ptr: Any, outs: Any, i: int) -> bool:
+    """Whether the rows i − 1 and i of the input are in the same windows."""
+    low, high = ptr[i], ptr[i + 1]
+    same = low - ptr[i - 1] == high - low
+    for q in range(low, high if same else low):
+        same &= outs[q] == outs[q - (high - low)]
+    return same
+
+
+@helper
+def copy_row(gx: Any, at: int, width: int) -> None:
+    """The row at `at` is the row before it."""
+    n, c = lanes(gx), 0
+    while c + n <= width:
+        store(gx, at + c, load(gx, at + c - width))
+        c += n
+    while c < width:
+        gx[at + c] = gx[at + c - width]
+        c += 1
 
 
 @kernel
@@ -194,29 +174,31 @@ def mean_rows_back(
 ) -> None:  # fmt: skip
     """The rows `first` to `last` of all planes of the gradient. Input row i is in the windows of rows outs[ptr[i]:ptr[i + 1]].
 
-    Cell c of a row gets the sum over t of spread[c + before − t·step], where spread[j·stride] holds output j; in the
-    buffer everything is moved right by (taps − 1)·step, so that no index is negative.
+    Cell c of a row gets the sum over t of spread[c + before − t·step], where spread[j·stride] holds output j. In the
+    buffer everything is moved right by (taps − 1)·step, so that no index is negative and the taps run forwards.
     """
-    out, lanes = len(start), 32 // zero.itemsize
-    reach = max(taps - 1, 0) * step
-    buffer = np.zeros(reach + max(before + width, out * stride) + (stride + 3) * lanes, zero.dtype)
-    by, total = np.ones(out + lanes, zero.dtype), np.zeros(out + lanes, zero.dtype)
+    out, n, ahead = len(start), lanes(zero), max(taps - 1, 0) * step
+    space = np.zeros(ahead + max(before + width, out * stride) + (stride + 3) * n, zero.dtype)
+    sums, added, divisors = np.zeros(out + n, zero.dtype), np.zeros(out + n, zero.dtype), np.ones(out + n, zero.dtype)
     for j in range(out):
-        by[j] = col_divisor[j]
+        divisors[j] = col_divisor[j]
+    buffer, total, rows, by = address(space), address(sums), address(added), address(divisors)
+    g, gx, ptr, outs, start, count = address(g), address(gx), address(ptr), address(outs), address(start), address(count)
+    row_divisor = address(row_divisor)
+    base, i = first // height * plane_out, first % height
     for job in range(first, last):
-        base, i, at = job // height * plane_out, job % height, job * width
-        add_outputs(g, base, outs, ptr[i], ptr[i + 1], row_divisor, by, out, total)
-        if taps == 0:
-            spread_unlike(total, gx, at, width, start, count, step)
-            continue
-        spread_out(total, out, buffer, reach, stride)
-        c = 0
-        while c < width:
-            cells = load(buffer, c + before + reach)
-            for t in range(1, taps):
-                cells = add(cells, load(buffer, c + before + reach - t * step))
-            if c + lanes <= width:
-                store(gx, at + c, convert(cells, gx))
+        at = job * width
+        if job > first and i > 0 and same_list(ptr, outs, i):
+            copy_row(gx, at, width)
+        else:
+            add_outputs(g, base, outs, ptr[i], ptr[i + 1], row_divisor, by, out, rows, total)
+            if taps == 0:
+                spread_unlike(total, out, gx, at, width, start, count, step)
             else:
-                store_part(gx, at + c, convert(cells, gx), width - c)
-            c += lanes
+                if uses_up(taps):
+                    fill(buffer, 0, len(space), 0)
+                spread_out(total, out, buffer, ahead, stride)
+                spans(buffer, before, gx, at, width, taps, step, 1)
+        i += 1
+        if i == height:
+            i, base = 0, base + plane_out

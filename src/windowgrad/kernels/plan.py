@@ -49,7 +49,7 @@ class Plan:
 
     @cached_property
     def back_ptr(self) -> Array:
-        """Input row i is seen by the output rows back_rows[back_ptr[i]:back_ptr[i + 1]]."""
+        """Input row i is seen by the output rows that start at back_rows[back_ptr[i]:back_ptr[i + 1]] in their plane."""
         height = self.plane_in // self.width
         ptr = np.zeros(height + 1, dtype=np.int64)
         np.cumsum(np.bincount(self.rows // self.width, minlength=height), out=ptr[1:])
@@ -57,7 +57,7 @@ class Plan:
 
     @cached_property
     def back_rows(self) -> Array:
-        return np.repeat(np.arange(self.outer), self.row_cells)[np.argsort(self.rows, kind="stable")]
+        return np.repeat(np.arange(self.outer) * self.out, self.row_cells)[np.argsort(self.rows, kind="stable")]
 
     @property
     def most_cells(self) -> int:

@@ -128,17 +128,16 @@ def tied_spread(
 
 @helper
 def wide_means(
-    x: Any, y: Any, row_divisor: float, col_divisor: Any, line: int, low: int, high: int,
-    outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int,
+    x: Any, y: Any, row_divisor: float, col_divisor: Any, at: int, low: int, high: int, base: int, row: int,
+    ptr: Any, rows: Any, start: Any, count: Any, step: int,
 ) -> None:  # fmt: skip
-    """The outputs `low` to `high` of one row, each summed in float64 and divided once."""
-    base, row = line // outer * plane, line % outer
+    """y[at:] = the outputs `low` to `high` of one row, each summed in float64 and divided once."""
     for j in range(low, high):
         total = 0.0
         for q in range(ptr[row], ptr[row + 1]):
             for t in range(count[j]):
                 total += x[base + rows[q] + start[j] + t * step]
-        y[line * len(start) + j] = total / (row_divisor * col_divisor[j])
+        y[at + j - low] = total / (row_divisor * col_divisor[j])
 
 
 # --- log-sum-exp -------------------------------------------------------------------------------------------------

@@ -38,17 +38,19 @@ def lanes_from(e: Emitter, a: Any, b: Any, first: int) -> Any:
 
 
 def spanning(combine: Combine) -> Any:
-    """spans(buffer, y, at, out, taps, step, stride): y[at:at + out] = the windows; buffer and y are addresses of one dtype.
+    """spans(buffer, first, y, at, out, taps, step, stride): y[at:at + out] = the windows of the buffer from `first` on.
 
-    The buffer is used up where taps > DIRECT; see `uses_up`.
+    Both are addresses. The buffer is used up if it has y's dtype and there are more than DIRECT taps; see `uses_up`.
     """
 
     @intrinsic
-    def spans(typing: Any, buffer: Any, y: Any, at: Any, out: Any, taps: Any, step: Any, stride: Any) -> Any:
+    def spans(
+        typing: Any, buffer: Any, first: Any, y: Any, at: Any, out: Any, taps: Any, step: Any, stride: Any
+    ) -> Any:  # fmt: skip
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e = Emitter(context, builder, buffer.dtype)
-            source, target = (buffer, args[0]), (y, args[1])
-            at, out, taps, step, stride = args[2:]
+            source, target = (buffer, builder.gep(args[0], [args[1]])), (y, args[2])
+            at, out, taps, step, stride = args[3:]
 
             def keep(j: Any, total: Any) -> None:
                 """Store what is left of a row."""
@@ -143,7 +145,7 @@ def spanning(combine: Combine) -> Any:
                 (all_of(two, e.equal(taps, 2), beside), lambda: side_by_side(2)),
                 (all_of(e.equal(stride, 4), e.equal(taps, 4), beside), lambda: side_by_side(4)),
                 (all_of(e.equal(stride, 8), e.equal(taps, 8), beside), lambda: side_by_side(8)),
-                (e.less(e.int(DIRECT), taps), doubled),
+                *([(e.less(e.int(DIRECT), taps), doubled)] if buffer.dtype == y.dtype else []),
                 (one, lambda: several(1)),
                 (two, lambda: several(2)),
                 (e.less(e.int(0), stride), apart),
@@ -151,6 +153,6 @@ def spanning(combine: Combine) -> Any:
             return context.get_dummy_value()
 
         whole = types.intp
-        return types.void(buffer, y, whole, whole, whole, whole, whole), emit
+        return types.void(buffer, whole, y, whole, whole, whole, whole, whole), emit
 
     return spans
