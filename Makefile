@@ -17,6 +17,7 @@ test: .venv/installed-test
 
 bench: .venv/installed-test
 	$(BIN)/python benchmarks/pooling.py
+	$(BIN)/python benchmarks/convolution.py
 
 .venv/made:
 	@echo "==> making .venv with $$($(PYTHON) --version)"

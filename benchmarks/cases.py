@@ -38,6 +38,14 @@ class Case:
         return f"{self.op} {self.rule} {self.place}"
 
     @property
+    def series(self) -> str:
+        return f"{self.op} pooling"
+
+    def described(self) -> dict[str, Any]:
+        layout = "channels last" if self.last else "channels first"
+        return {"op": self.op, "rule": self.rule, "window": self.window, "shape": self.shape, "layout": layout}
+
+    @property
     def out_shape(self) -> tuple[int, ...]:
         return self.geometry.out_shape(self.shape)
 

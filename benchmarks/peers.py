@@ -17,15 +17,13 @@ import torch.nn.functional as F
 from cases import BETA, Array, Case
 from jax import lax
 from onnx import TensorProto, helper
+from timing import THREADS, Call
 
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.ops import OPS
 from windowgrad.params import MaxParams, MeanParams, SmoothParams
 
-THREADS = 2
 MOST_UNFOLDED = 4 << 30  # bytes
-
-Call = Callable[[], Any]
 
 
 def array_of(case: Case, peer: str, result: Any) -> Array:

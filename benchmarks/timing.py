@@ -1,0 +1,37 @@
+"""The best time of several calls, taken in turns, so that whatever slows the machine down slows them all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+THREADS = 2  # of everybody
+TURN = 0.02  # seconds; a short call is repeated for so long in its turn
+PAUSE = 0.01  # seconds before a turn: the threads of PyTorch and ONNX Runtime spin for a while after their work
+
+Call = Callable[[], Any]
+
+
+def best(calls: dict[str, Call], rounds: int, seconds: float) -> dict[str, float]:
+    """The shortest time of each, in turns. Who has used up its part of `seconds` is left out of further rounds."""
+    times, spent = dict.fromkeys(calls, float("inf")), dict.fromkeys(calls, 0.0)
+    for _ in range(rounds):
+        for name, call in calls.items():
+            if spent[name] < seconds / len(calls):
+                time.sleep(PAUSE)
+                shortest, used = turn(call)
+                times[name], spent[name] = min(times[name], shortest), spent[name] + used
+    return times
+
+
+def turn(call: Call) -> tuple[float, float]:
+    """(the shortest call, all of them): calls one after the other until the turn is over. The result dies within its call."""
+    shortest, start = float("inf"), time.perf_counter()
+    while True:
+        before = time.perf_counter()
+        call()
+        after = time.perf_counter()
+        shortest = min(shortest, after - before)
+        if after - start > TURN:
+            return shortest, after - start
