@@ -145,7 +145,7 @@ def spread_out(total: Any, out: int, buffer: Any, at: int, stride: int) -> None:
 
 
 @helper
-def same_list(ptr: Any, outs: Any, i: int) -> bool:
+def same_list(ptr: Any, outs: Any, i: int) -> Any:
     """Whether the rows i − 1 and i of the input are in the same windows."""
     low, high = ptr[i], ptr[i + 1]
     same = low - ptr[i - 1] == high - low
