@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 from windowgrad.arguments import Padding, Size, axes, flag
 from windowgrad.functional import signatures as types
 from windowgrad.functional.call import Call
+from windowgrad.functional.remember import remember
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.ops import OPS
-from windowgrad.params import MaxParams, MeanParams, SmoothParams
+from windowgrad.params import MaxParams, MeanParams, PoolParams, SmoothParams
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", bound=PoolParams)
 MAX, MEAN, SMOOTH = OPS["max_pool"], OPS["avg_pool"], OPS["smooth_max_pool"]
 
 
@@ -27,14 +29,26 @@ def named(function: F, family: str, rank: int | None) -> F:
     return function
 
 
-def sliding(rank: int | None, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any) -> Sliding:
+@remember
+def windows(
+    record: type[R], rank: int | None, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any, *options: Any
+) -> R:
+    """The record of a reduction over sliding windows."""
     sizes: Any = axes("kernel_size", kernel, rank)
-    return Sliding(sizes, stride, padding, dilation, flag("ceil_mode", ceil_mode))
+    return record(Sliding(sizes, stride, padding, dilation, flag("ceil_mode", ceil_mode)), *options)
 
 
-def adaptive(rank: int | None, output_size: Any) -> Adaptive:
+@remember
+def bins(record: type[R], rank: int | None, output_size: Any, *options: Any) -> R:
+    """The record of a reduction over adaptive bins."""
     sizes: Any = axes("output_size", output_size, rank)
-    return Adaptive(sizes)
+    return record(Adaptive(sizes), *options)
+
+
+@remember
+def everything(record: type[R], rank: Any, keepdims: Any, *options: Any) -> R:
+    """The record of a reduction over the last axes as a whole."""
+    return record(Global(rank, keepdims), *options)
 
 
 def maximum(params: MaxParams, x: Any, return_indices: object) -> Any:
@@ -65,7 +79,7 @@ def _max_pool(rank: int | None) -> types.MaxPool[Size]:
         gets the derivative among equals. A window with no real cell gives 0 and index −1, or `empty="raise"` refuses it.
         """
         with Call(pool, locals()):
-            params = MaxParams(sliding(rank, kernel_size, stride, padding, dilation, ceil_mode), ties, empty)
+            params = windows(MaxParams, rank, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
             return maximum(params, x, return_indices)
 
     return named(pool, "max_pool", rank)
@@ -86,8 +100,9 @@ def _avg_pool(rank: int | None) -> types.AvgPool[Size]:
         """The mean of each window. The divisor counts the cells inside the padded input, or only the real ones
         (`count_include_pad=False`), and never the overhang of ceil mode; `divisor_override` replaces it."""
         with Call(pool, locals()):
-            window = sliding(rank, kernel_size, stride, padding, dilation, ceil_mode)
-            return MEAN.forward(MeanParams(window, count_include_pad, divisor_override), x)
+            options = (count_include_pad, divisor_override)
+            params = windows(MeanParams, rank, kernel_size, stride, padding, dilation, ceil_mode, *options)
+            return MEAN.forward(params, x)
 
     return named(pool, "avg_pool", rank)
 
@@ -109,8 +124,9 @@ def _smooth_max_pool(rank: int | None) -> types.SmoothMaxPool[Size]:
         Padded cells count as zeros, or not at all (`count_include_pad=False`), which tends to `max_pool` as β grows.
         """
         with Call(pool, locals()):
-            window = sliding(rank, kernel_size, stride, padding, dilation, ceil_mode)
-            return SMOOTH.forward(SmoothParams(window, beta, count_include_pad), x)
+            options = (beta, count_include_pad)
+            params = windows(SmoothParams, rank, kernel_size, stride, padding, dilation, ceil_mode, *options)
+            return SMOOTH.forward(params, x)
 
     return named(pool, "smooth_max_pool", rank)
 
@@ -122,7 +138,7 @@ def _adaptive_max_pool(rank: int | None) -> types.AdaptiveMaxPool[types.Bins]:
     def pool(x: Any, output_size: types.Bins, return_indices: bool = False, *, ties: str = "first") -> Any:
         """The greatest value of each of `output_size` bins per axis (None keeps an axis), with `max_pool`'s rules."""
         with Call(pool, locals()):
-            return maximum(MaxParams(adaptive(rank, output_size), ties), x, return_indices)
+            return maximum(bins(MaxParams, rank, output_size, ties), x, return_indices)
 
     return named(pool, "adaptive_max_pool", rank)
 
@@ -131,7 +147,7 @@ def _adaptive_avg_pool(rank: int | None) -> types.AdaptiveAvgPool[types.Bins]:
     def pool(x: Any, output_size: types.Bins) -> Any:
         """The mean of each of `output_size` bins per axis (None keeps an axis)."""
         with Call(pool, locals()):
-            return MEAN.forward(MeanParams(adaptive(rank, output_size)), x)
+            return MEAN.forward(bins(MeanParams, rank, output_size), x)
 
     return named(pool, "adaptive_avg_pool", rank)
 
@@ -140,7 +156,7 @@ def _adaptive_smooth_max_pool(rank: int | None) -> types.AdaptiveSmoothMaxPool[t
     def pool(x: Any, output_size: types.Bins, *, beta: Any) -> Any:
         """The smooth maximum of each of `output_size` bins per axis (None keeps an axis)."""
         with Call(pool, locals()):
-            return SMOOTH.forward(SmoothParams(adaptive(rank, output_size), beta), x)
+            return SMOOTH.forward(bins(SmoothParams, rank, output_size, beta), x)
 
     return named(pool, "adaptive_smooth_max_pool", rank)
 
@@ -151,28 +167,28 @@ def _adaptive_smooth_max_pool(rank: int | None) -> types.AdaptiveSmoothMaxPool[t
 def global_max_pool(x: types.A, rank: int, *, keepdims: bool = True, ties: types.Ties = "all") -> types.A:
     """The greatest value over the last `rank` axes, which stay with length 1 or go. Every maximum gets the gradient."""
     with Call(global_max_pool, locals()):
-        y: types.A = MAX.forward(MaxParams(Global(rank, keepdims), ties), x)
+        y: types.A = MAX.forward(everything(MaxParams, rank, keepdims, ties), x)
         return y
 
 
 def global_avg_pool(x: types.A, rank: int, *, keepdims: bool = True) -> types.A:
     """The mean over the last `rank` axes, which stay with length 1 or go."""
     with Call(global_avg_pool, locals()):
-        y: types.A = MEAN.forward(MeanParams(Global(rank, keepdims)), x)
+        y: types.A = MEAN.forward(everything(MeanParams, rank, keepdims), x)
         return y
 
 
 def global_smooth_max_pool(x: types.A, rank: int, *, keepdims: bool = True, beta: Any) -> types.A:
     """The smooth maximum over the last `rank` axes, which stay with length 1 or go."""
     with Call(global_smooth_max_pool, locals()):
-        y: types.A = SMOOTH.forward(SmoothParams(Global(rank, keepdims), beta), x)
+        y: types.A = SMOOTH.forward(everything(SmoothParams, rank, keepdims, beta), x)
         return y
 
 
 def _global_max_pool(rank: int) -> types.GlobalMaxPool:
     def pool(x: Any, *, keepdims: bool = True, ties: str = "all") -> Any:
         with Call(pool, locals()):
-            return MAX.forward(MaxParams(Global(rank, keepdims), ties), x)
+            return MAX.forward(everything(MaxParams, rank, keepdims, ties), x)
 
     pool.__doc__ = global_max_pool.__doc__
     return named(pool, "global_max_pool", rank)
@@ -181,7 +197,7 @@ def _global_max_pool(rank: int) -> types.GlobalMaxPool:
 def _global_avg_pool(rank: int) -> types.GlobalAvgPool:
     def pool(x: Any, *, keepdims: bool = True) -> Any:
         with Call(pool, locals()):
-            return MEAN.forward(MeanParams(Global(rank, keepdims)), x)
+            return MEAN.forward(everything(MeanParams, rank, keepdims), x)
 
     pool.__doc__ = global_avg_pool.__doc__
     return named(pool, "global_avg_pool", rank)
@@ -190,7 +206,7 @@ def _global_avg_pool(rank: int) -> types.GlobalAvgPool:
 def _global_smooth_max_pool(rank: int) -> types.GlobalSmoothMaxPool:
     def pool(x: Any, *, keepdims: bool = True, beta: Any) -> Any:
         with Call(pool, locals()):
-            return SMOOTH.forward(SmoothParams(Global(rank, keepdims), beta), x)
+            return SMOOTH.forward(everything(SmoothParams, rank, keepdims, beta), x)
 
     pool.__doc__ = global_smooth_max_pool.__doc__
     return named(pool, "global_smooth_max_pool", rank)

@@ -8,7 +8,7 @@ import numpy as np
 
 from windowgrad.kernels import mean_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, planned
+from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, out_shape, planned
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
 from windowgrad.kernels.pieces import piece_of
 from windowgrad.kernels.plan import Plan
@@ -34,7 +34,7 @@ def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
         mean_rows.mean_rows(values, y, *by, zero, first, last, *cells(p), *along(p), *pieces)
 
     run(task, planes * p.outer * pieces[1], x.nbytes)
-    return finished(y, params.out_shape(x.shape), dtype)
+    return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
 def sums(x: Array, y: Array, p: Plan) -> Array:
