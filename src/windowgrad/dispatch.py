@@ -17,28 +17,31 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad import output
 from windowgrad.arguments import counted
 from windowgrad.errors import KindError, WindowError
 from windowgrad.geometry import refuse_unallocatable
-from windowgrad.kernels.dtypes import is_supported, native
+from windowgrad.kernels.dtypes import conv_dtype, float_of, is_supported, native
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
 NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set)
 
-KERNELS = {  # operator -> (module of kernels, prefix of its functions there)
-    "max_pool": ("maximum", "max"),
-    "avg_pool": ("mean", "mean"),
-    "smooth_max_pool": ("smooth", "smooth"),
-    "conv": ("convolution", "conv"),
-    "conv_transpose": ("convolution", "conv"),
-    "pad": ("padding", "pad"),
-    "unpad": ("padding", "unpad"),
+KERNELS: dict[str, tuple[str, str, Callable[..., np.dtype[Any]]]] = {
+    # operator          (module of kernels, prefix of its functions there, dtype of the result from those of the inputs)
+    "max_pool": ("maximum", "max", lambda x: x),
+    "avg_pool": ("mean", "mean", float_of),
+    "smooth_max_pool": ("smooth", "smooth", float_of),
+    "conv": ("convolution", "conv", conv_dtype),
+    "conv_transpose": ("convolution", "conv", conv_dtype),
+    "pad": ("padding", "pad", lambda x: x),
+    "unpad": ("padding", "unpad", lambda x: x),
 }
+WRITERS = frozenset({"max_pool", "avg_pool", "smooth_max_pool"})  # their kernels can write into an array they are given
 
 
-def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
-    """The meaning itself, over whatever scalars the arrays hold."""
+def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any = None) -> Any:
+    """The meaning itself, over whatever scalars the arrays hold. It does not write into `out`."""
     kinds = {type(cell) for array in arrays for cell in array.flat}
     for kind in kinds:
         if issubclass(kind, NOT_SCALARS):
@@ -53,10 +56,13 @@ def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
 
 
 @np.errstate(all="ignore")
-def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
-    """A kernel over machine numbers. NaN and infinity are results, not warnings."""
+def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any = None) -> Any:
+    """A kernel over machine numbers. NaN and infinity are results, not warnings. It may write into `out`."""
+    kernel = kernel_of(op.name, rule)
     try:
-        return kernel_of(op.name, rule)(params, *map(native, arrays))
+        if out is not None and op.name in WRITERS:
+            return kernel(params, *map(native, arrays), out=out)
+        return kernel(params, *map(native, arrays))
     except OverflowError as error:  # counts beyond float64: a kernel of 10**400 cells
         raise WindowError(f"{op.name}: a window has too many cells for float64; x.astype(object) computes exactly") from error
 
@@ -64,13 +70,13 @@ def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
 @cache
 def kernel_of(name: str, rule: str) -> Callable[..., Any]:
     """Its module loads Numba, so not before it is needed."""
-    module, prefix = KERNELS[name]
+    module, prefix, _ = KERNELS[name]
     kernel: Callable[..., Any] = getattr(import_module(f"windowgrad.kernels.{module}"), f"{prefix}_{rule}")
     return kernel
 
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and the dtype of an array: on what its computing depends
-Route = Callable[[Op, str, Params, Sequence[Any]], Any]
+Route = Callable[..., Any]
 ROUTES: tuple[tuple[str, Callable[[Sequence[Kind]], bool], Route], ...] = (
     # the arrays                     recognised by                                              computed by
     ("NumPy arrays of objects", lambda kinds: any(dtype.kind == "O" for _, dtype in kinds), by_spec),
@@ -79,20 +85,26 @@ ROUTES: tuple[tuple[str, Callable[[Sequence[Kind]], bool], Route], ...] = (
 PLAIN = frozenset({np.ndarray})
 
 
-def run(op: Op, rule: str, params: Params, *arrays: Any) -> Any:
-    """One rule of one operator on the arrays you hold; every kind and shape is checked before any work."""
+def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None) -> Any:
+    """One rule of one operator on the arrays you hold; every kind and shape is checked before any work.
+
+    `out` is where a forward rule writes its result, and then what it returns; with indices it is a pair.
+    """
     if type(params) is not op.params or not PLAIN.issuperset(map(type, arrays)):
         names = argument_names(op, rule, len(arrays))
         if type(params) is not op.params:  # a subclass is another operator's
             raise KindError(f"params={params!r}: {op.name} takes {op.params.__name__}")
-        for array in arrays:
+        for name, array in zip(names, arrays, strict=True):
             announced = getattr(type(array), "__windowgrad__", None)
+            if announced is not None and out is not None:
+                raise KindError(f"out: can be given with NumPy arrays only, and {name} is a {type(array).__qualname__}")
             if announced is not None and (result := announced(array, op, rule, params, arrays)) is not NotImplemented:
                 return result
         for name, array in zip(names, arrays, strict=True):
             check_array(name, array)
     choose = route if params.lasting else route.__wrapped__
-    return choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])(op, rule, params, arrays)
+    compute = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
+    return compute(op, rule, params, arrays) if out is None else write(compute, op, rule, params, arrays, out)
 
 
 @lru_cache(maxsize=1024)
@@ -103,6 +115,26 @@ def route(op: Op, rule: str, params: Params, *kinds: Kind) -> Route:
         check_dtype(name, dtype)
     check_shapes(rule, params, names, kinds)
     return next(computed_by for _, holds, computed_by in ROUTES if holds(kinds))
+
+
+def write(compute: Route, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:
+    """What `compute` gives, in the arrays of `out`."""
+    if rule not in ("forward", "with_indices"):
+        raise KindError(f"out: only the forward rules write to an array of yours, not {rule}")
+    shape = params.out_shape(*(array.shape for array in arrays))
+    output.check(rule, out, shape, result_dtype(op, [array.dtype for array in arrays]))
+    if rule == "forward":
+        return output.placed(compute(op, rule, params, arrays, output.room(out, arrays)), out)
+    results = compute(op, rule, params, arrays, tuple(output.room(part, arrays) for part in out))
+    return tuple(map(output.placed, results, out))
+
+
+def result_dtype(op: Op, dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
+    """The dtype of the result of the forward rule."""
+    if any(dtype.kind == "O" for dtype in dtypes):
+        return np.dtype(object)
+    *_, dtype_of = KERNELS[op.name]
+    return dtype_of(*(dtype.newbyteorder("=") for dtype in dtypes))
 
 
 def argument_names(op: Op, rule: str, given: int) -> list[str]:

@@ -52,6 +52,8 @@ def _conv(rank: int | None) -> types.Conv:
         padding: Padding | Literal["valid", "same"] = 0,
         dilation: Size = 1,
         groups: int = 1,
+        *,
+        out: Any = None,
     ) -> Any:
         """Cross-correlation of x (…, in, *spatial) with weight (out, in ÷ groups, *window), plus bias (out,).
 
@@ -59,7 +61,7 @@ def _conv(rank: int | None) -> types.Conv:
         """
         with Call(convolve, locals()):
             params = conv_params(kernel_of(rank, weight), stride, padding, dilation, groups)
-            return OPS["conv"].forward(params, x, weight, *(() if bias is None else (bias,)))
+            return OPS["conv"].forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
 
     return named(convolve, "conv", rank)
 
@@ -74,6 +76,8 @@ def _conv_transpose(rank: int | None) -> types.ConvTranspose:
         output_padding: Size = 0,
         groups: int = 1,
         dilation: Size = 1,
+        *,
+        out: Any = None,
     ) -> Any:
         """The adjoint of `conv` in its input: x (…, in, *spatial), weight (in, out ÷ groups, *window), bias (out,).
 
@@ -83,7 +87,7 @@ def _conv_transpose(rank: int | None) -> types.ConvTranspose:
             if isinstance(padding, str):
                 raise KindError(f"padding={padding!r}: must be an integer or one entry per axis")
             params = transpose_params(kernel_of(rank, weight), stride, padding, dilation, groups, output_padding)
-            return OPS["conv_transpose"].forward(params, x, weight, *(() if bias is None else (bias,)))
+            return OPS["conv_transpose"].forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
 
     return named(convolve, "conv_transpose", rank)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.geometry import Geometry
+from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.plan import LARGEST_KEPT, Plan, plan
 from windowgrad.params import PoolParams
 
@@ -80,6 +81,13 @@ class Alias:
 def writeable(x: Array) -> Array:
     """A read-only array as one that is not, for kernels that only read: else each would be compiled for both kinds."""
     return x if x.flags.writeable else np.asarray(Alias(x))
+
+
+def room(out: Array | None, size: int, dtype: Any) -> Array:
+    """Flat memory for a result: that of `out`, unless its cells are computed in a wider dtype; else new."""
+    if out is not None and out.itemsize == dtype.itemsize:
+        return out.reshape(-1).view(dtype)
+    return empty((size,), dtype)
 
 
 def finished(y: Array, shape: tuple[int, ...], dtype: Any) -> Array:

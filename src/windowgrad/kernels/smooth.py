@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windowgrad.kernels import scalar, smooth_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, out_shape, planned
+from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, out_shape, planned, room
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
 from windowgrad.kernels.plan import Plan
 from windowgrad.kernels.threads import run
@@ -17,10 +17,10 @@ def counted(params: SmoothParams, p: Plan) -> tuple[float, Array, Array]:
     return machine_float("beta", params.beta), *inside
 
 
-def smooth_forward(params: SmoothParams, x: Array) -> Array:
+def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> Array:
     p, planes = planned(params, x)
     dtype = float_of(x.dtype)
-    values, y = added(x), empty((planes * p.plane_out,), computed(dtype))
+    values, y = added(x), room(out, planes * p.plane_out, computed(dtype))
     by = counted(params, p)
 
     def task(first: int, last: int) -> None:
