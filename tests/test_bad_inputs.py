@@ -8,6 +8,7 @@ import bad_inputs
 import bad_inputs_arrays
 import bad_inputs_conv
 import bad_inputs_options
+import bad_inputs_out
 import bad_inputs_records
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import windowgrad as wg
 
 CASES = [
     case
-    for group in (bad_inputs, bad_inputs_options, bad_inputs_arrays, bad_inputs_conv, bad_inputs_records)
+    for group in (bad_inputs, bad_inputs_options, bad_inputs_arrays, bad_inputs_conv, bad_inputs_records, bad_inputs_out)
     for case in group.CASES
 ]
 NAMED = (bad_inputs.X, bad_inputs.ROW, bad_inputs.WEIGHT, bad_inputs.TURNED)

@@ -16,17 +16,18 @@ from windowgrad.params import ConvParams, MaxParams, MeanParams, PadParams, Smoo
 
 SIGNATURES = """
 max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, ties="first",\
-  empty="zero")
-avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, *, dilation=1)
-smooth_max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True, *, beta)
-adaptive_max_pool(x, output_size, return_indices=False, *, ties="first")
-adaptive_avg_pool(x, output_size)
-adaptive_smooth_max_pool(x, output_size, *, beta)
-global_max_pool(x, rank, *, keepdims=True, ties="all")
-global_avg_pool(x, rank, *, keepdims=True)
-global_smooth_max_pool(x, rank, *, keepdims=True, beta)
-conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)
-conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1)
+  empty="zero", out=None)
+avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, *, dilation=1,\
+  out=None)
+smooth_max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True, *, beta, out=None)
+adaptive_max_pool(x, output_size, return_indices=False, *, ties="first", out=None)
+adaptive_avg_pool(x, output_size, *, out=None)
+adaptive_smooth_max_pool(x, output_size, *, beta, out=None)
+global_max_pool(x, rank, *, keepdims=True, ties="all", out=None)
+global_avg_pool(x, rank, *, keepdims=True, out=None)
+global_smooth_max_pool(x, rank, *, keepdims=True, beta, out=None)
+conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, out=None)
+conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1, *, out=None)
 """
 SHAPES = """
 pool_out_shape(spatial, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)

@@ -11,33 +11,37 @@ of the call, and returns the result, or NotImplemented to pass. Inside, `run` co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from windowgrad import output
 from windowgrad.arguments import counted
 from windowgrad.errors import KindError, WindowError
 from windowgrad.geometry import refuse_unallocatable
-from windowgrad.kernels.dtypes import is_supported, native
+from windowgrad.kernels.dtypes import conv_dtype, float_of, is_supported, native
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
 NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set)
 
-KERNELS = {  # operator -> (module of kernels, prefix of its functions there)
-    "max_pool": ("maximum", "max"),
-    "avg_pool": ("mean", "mean"),
-    "smooth_max_pool": ("smooth", "smooth"),
-    "conv": ("convolution", "conv"),
-    "conv_transpose": ("convolution", "conv"),
-    "pad": ("padding", "pad"),
-    "unpad": ("padding", "unpad"),
+KERNELS: dict[str, tuple[str, str, Callable[..., np.dtype[Any]]]] = {
+    # operator          (module of kernels, prefix of its functions there, dtype of the result from those of the inputs)
+    "max_pool": ("maximum", "max", lambda x: x),
+    "avg_pool": ("mean", "mean", float_of),
+    "smooth_max_pool": ("smooth", "smooth", float_of),
+    "conv": ("convolution", "conv", conv_dtype),
+    "conv_transpose": ("convolution", "conv", conv_dtype),
+    "pad": ("padding", "pad", lambda x: x),
+    "unpad": ("padding", "unpad", lambda x: x),
 }
+WRITERS = frozenset({"max_pool", "avg_pool", "smooth_max_pool"})  # their kernels can write into an array they are given
 
 
-def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
-    """The meaning itself, over whatever scalars the arrays hold."""
+def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any = None) -> Any:
+    """The meaning itself, over whatever scalars the arrays hold. It does not write into `out`."""
     kinds = {type(cell) for array in arrays for cell in array.flat}
     for kind in kinds:
         if issubclass(kind, NOT_SCALARS):
@@ -51,38 +55,86 @@ def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
         raise KindError(f"{op.name} cannot compute with cells of type {names}: {error}") from error
 
 
-def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
-    """A kernel over machine numbers. NaN and infinity are results, not warnings."""
-    module, prefix = KERNELS[op.name]
-    kernel = getattr(import_module(f"windowgrad.kernels.{module}"), f"{prefix}_{rule}")
+@np.errstate(all="ignore")
+def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any = None) -> Any:
+    """A kernel over machine numbers. NaN and infinity are results, not warnings. It may write into `out`."""
+    kernel = kernel_of(op.name, rule)
     try:
-        with np.errstate(all="ignore"):
-            return kernel(params, *(native(array) for array in arrays))
+        if out is not None and op.name in WRITERS:
+            return kernel(params, *map(native, arrays), out=out)
+        return kernel(params, *map(native, arrays))
     except OverflowError as error:  # counts beyond float64: a kernel of 10**400 cells
         raise WindowError(f"{op.name}: a window has too many cells for float64; x.astype(object) computes exactly") from error
 
 
-Route = Callable[[Op, str, Params, Sequence[Any]], Any]
-ROUTES: tuple[tuple[str, Callable[[Sequence[Any]], bool], Route], ...] = (
+@cache
+def kernel_of(name: str, rule: str) -> Callable[..., Any]:
+    """Its module loads Numba, so not before it is needed."""
+    module, prefix, _ = KERNELS[name]
+    kernel: Callable[..., Any] = getattr(import_module(f"windowgrad.kernels.{module}"), f"{prefix}_{rule}")
+    return kernel
+
+
+Kind = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and the dtype of an array: on what its computing depends
+Route = Callable[..., Any]
+ROUTES: tuple[tuple[str, Callable[[Sequence[Kind]], bool], Route], ...] = (
     # the arrays                     recognised by                                              computed by
-    ("NumPy arrays of objects", lambda arrays: any(a.dtype == object for a in arrays), by_spec),
-    ("NumPy arrays of numbers", lambda arrays: all(is_supported(a.dtype) for a in arrays), by_kernel),
+    ("NumPy arrays of objects", lambda kinds: any(dtype.kind == "O" for _, dtype in kinds), by_spec),
+    ("NumPy arrays of numbers", lambda kinds: all(is_supported(dtype) for _, dtype in kinds), by_kernel),
 )
+PLAIN = frozenset({np.ndarray})
 
 
-def run(op: Op, rule: str, params: Params, *arrays: Any) -> Any:
-    """One rule of one operator on the arrays you hold; every kind and shape is checked before any work."""
-    names = argument_names(op, rule, len(arrays))
-    if type(params) is not op.params:  # a subclass is another operator's
-        raise KindError(f"params={params!r}: {op.name} takes {op.params.__name__}")
-    for array in arrays:
-        announced = getattr(type(array), "__windowgrad__", None)
-        if announced is not None and (result := announced(array, op, rule, params, arrays)) is not NotImplemented:
-            return result
-    for name, array in zip(names, arrays, strict=True):
-        check_kind(name, array)
-    check_shapes(rule, params, names, arrays)
-    return next(route for _, holds, route in ROUTES if holds(arrays))(op, rule, params, arrays)
+def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None) -> Any:
+    """One rule of one operator on the arrays you hold; every kind and shape is checked before any work.
+
+    `out` is where a forward rule writes its result, and then what it returns; with indices it is a pair.
+    """
+    if type(params) is not op.params or not PLAIN.issuperset(map(type, arrays)):
+        names = argument_names(op, rule, len(arrays))
+        if type(params) is not op.params:  # a subclass is another operator's
+            raise KindError(f"params={params!r}: {op.name} takes {op.params.__name__}")
+        for name, array in zip(names, arrays, strict=True):
+            announced = getattr(type(array), "__windowgrad__", None)
+            if announced is not None and out is not None:
+                raise KindError(f"out: can be given with NumPy arrays only, and {name} is a {type(array).__qualname__}")
+            if announced is not None and (result := announced(array, op, rule, params, arrays)) is not NotImplemented:
+                return result
+        for name, array in zip(names, arrays, strict=True):
+            check_array(name, array)
+    choose = route if params.lasting else route.__wrapped__
+    compute = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
+    return compute(op, rule, params, arrays) if out is None else write(compute, op, rule, params, arrays, out)
+
+
+@lru_cache(maxsize=1024)
+def route(op: Op, rule: str, params: Params, *kinds: Kind) -> Route:
+    """Who computes with arrays of these kinds, or the error that says why nobody does; what was right is not checked again."""
+    names = argument_names(op, rule, len(kinds))
+    for name, (_, dtype) in zip(names, kinds, strict=True):
+        check_dtype(name, dtype)
+    check_shapes(rule, params, names, kinds)
+    return next(computed_by for _, holds, computed_by in ROUTES if holds(kinds))
+
+
+def write(compute: Route, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:
+    """What `compute` gives, in the arrays of `out`."""
+    if rule not in ("forward", "with_indices"):
+        raise KindError(f"out: only the forward rules write to an array of yours, not {rule}")
+    shape = params.out_shape(*(array.shape for array in arrays))
+    output.check(rule, out, shape, result_dtype(op, [array.dtype for array in arrays]))
+    if rule == "forward":
+        return output.placed(compute(op, rule, params, arrays, output.room(out, arrays)), out)
+    results = compute(op, rule, params, arrays, tuple(output.room(part, arrays) for part in out))
+    return tuple(map(output.placed, results, out))
+
+
+def result_dtype(op: Op, dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
+    """The dtype of the result of the forward rule."""
+    if any(dtype.kind == "O" for dtype in dtypes):
+        return np.dtype(object)
+    *_, dtype_of = KERNELS[op.name]
+    return dtype_of(*(dtype.newbyteorder("=") for dtype in dtypes))
 
 
 def argument_names(op: Op, rule: str, given: int) -> list[str]:
@@ -95,7 +147,7 @@ def argument_names(op: Op, rule: str, given: int) -> list[str]:
     raise KindError(f"{op.name}.{rule} got {counted('array', given)}: it takes {', '.join(names)}")
 
 
-def check_kind(name: str, array: Any) -> None:
+def check_array(name: str, array: Any) -> None:
     if isinstance(array, np.ma.MaskedArray):
         raise KindError(f"{name}: a masked array, and a masked cell has no meaning here; fill it first, as by {name}.filled(0)")
     if not isinstance(array, np.ndarray):
@@ -105,21 +157,24 @@ def check_kind(name: str, array: Any) -> None:
             else f"{type(array).__module__}.{type(array).__qualname__}"
         )
         raise KindError(f"{name}: must be a NumPy array, not {kind}; numpy.asarray({name}) may make it one")
-    if array.dtype != object and not is_supported(array.dtype):
+    check_dtype(name, array.dtype)
+
+
+def check_dtype(name: str, dtype: np.dtype[Any]) -> None:
+    if dtype.kind != "O" and not is_supported(dtype):
         wanted = "bool, int8 to int64, uint8 to uint64, float16, float32, float64, or object"
-        raise KindError(f"{name}: an array of {array.dtype} cannot be computed with; it must be {wanted}")
+        raise KindError(f"{name}: an array of {dtype} cannot be computed with; it must be {wanted}")
 
 
-def check_shapes(rule: str, params: Params, names: Sequence[str], arrays: Sequence[Any]) -> None:
+def check_shapes(rule: str, params: Params, names: Sequence[str], kinds: Sequence[Kind]) -> None:
     """The shape rule of the operator, tangents like their inputs, the gradient like the output."""
-    extra = {"jvp": len(arrays) // 2, "vjp": 1}.get(rule, 0)
-    inputs = arrays[: len(arrays) - extra]
-    shapes = [array.shape for array in inputs]
-    out = params.out_shape(*shapes)
-    wanted = shapes if rule == "jvp" else [out]
-    for name, array, shape in zip(names[len(inputs) :], arrays[len(inputs) :], wanted, strict=False):
-        if array.shape != shape:
+    shapes = [shape for shape, _ in kinds]
+    inputs = len(shapes) - {"jvp": len(shapes) // 2, "vjp": 1}.get(rule, 0)
+    out = params.out_shape(*shapes[:inputs])
+    wanted = shapes[:inputs] if rule == "jvp" else [out]
+    for name, shape, right in zip(names[inputs:], shapes[inputs:], wanted, strict=False):
+        if shape != right:
             what = f"that of {name[1:]}" if rule == "jvp" else "that of the output"
-            raise WindowError(f"{name} of shape {array.shape}: must be {shape}, {what}")
-    refuse_unallocatable(out, max(array.dtype.itemsize for array in arrays))
-    params.check(*shapes)
+            raise WindowError(f"{name} of shape {shape}: must be {right}, {what}")
+    refuse_unallocatable(out, max(dtype.itemsize for _, dtype in kinds))
+    params.check(*shapes[:inputs])

@@ -31,7 +31,12 @@ def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
 
 
 class Params(ABC):
-    """What every record offers."""
+    """What every record offers. It is frozen, so it may stand in the key of a cache while it is `lasting`."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it is made of plain values only, none of them somebody's own object."""
+        return True
 
     @abstractmethod
     def out_shape(self, *shapes: Shape) -> Shape:
@@ -103,6 +108,10 @@ class SmoothParams(PoolParams):
         super().__post_init__()
         flag("count_include_pad", self.count_include_pad)
         _check_beta(self.beta)
+
+    @property
+    def lasting(self) -> bool:
+        return type(self.beta) in (int, float)
 
 
 def _check_beta(beta: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from windowgrad.errors import WindowgradError, show
+from windowgrad.errors import MOST, WindowgradError, show
 
 
 class Call:
@@ -33,6 +33,16 @@ class Call:
 
 def shown(name: str, value: Any) -> str:
     """Arrays by kind and shape, everything else by value."""
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return f"{name}: {value.dtype}{tuple(value.shape)}"
+    if is_array(value):
+        return f"{name}: {kind(value)}"
+    if isinstance(value, tuple) and any(map(is_array, value[:MOST])):
+        return f"{name}: ({', '.join(kind(v) if is_array(v) else show(v) for v in value[:MOST])})"
     return f"{name}={show(value)}"
+
+
+def is_array(value: Any) -> bool:
+    return hasattr(value, "dtype") and hasattr(value, "shape")
+
+
+def kind(array: Any) -> str:
+    return f"{array.dtype}{tuple(array.shape)}"

@@ -9,6 +9,7 @@ from windowgrad.errors import KindError, WindowError
 from windowgrad.functional import signatures as types
 from windowgrad.functional.call import Call
 from windowgrad.functional.pooling import named
+from windowgrad.functional.remember import remember
 from windowgrad.geometry import Sliding, conv_padding
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, PadParams, TransposeParams, UnpadParams
@@ -25,10 +26,21 @@ def kernel_of(rank: int | None, weight: Any) -> tuple[int, ...]:
     return shape[2:]
 
 
-def window_of(rank: int | None, weight: Any, stride: Any, padding: Any, dilation: Any) -> Sliding:
-    kernel = kernel_of(rank, weight)
+def window_of(kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any) -> Sliding:
     steps = ints("stride", stride, len(kernel))  # here None is not the kernel
     return Sliding(kernel, steps, conv_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
+
+
+@remember
+def conv_params(kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: Any) -> ConvParams:
+    return ConvParams(window_of(kernel, stride, padding, dilation), groups)
+
+
+@remember
+def transpose_params(
+    kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: Any, output_padding: Any
+) -> TransposeParams:
+    return TransposeParams(window_of(kernel, stride, padding, dilation), groups, output_padding)
 
 
 def _conv(rank: int | None) -> types.Conv:
@@ -40,14 +52,16 @@ def _conv(rank: int | None) -> types.Conv:
         padding: Padding | Literal["valid", "same"] = 0,
         dilation: Size = 1,
         groups: int = 1,
+        *,
+        out: Any = None,
     ) -> Any:
         """Cross-correlation of x (…, in, *spatial) with weight (out, in ÷ groups, *window), plus bias (out,).
 
         `padding` may also be "valid" (none) or "same" (stride 1; an odd cell goes after).
         """
         with Call(convolve, locals()):
-            params = ConvParams(window_of(rank, weight, stride, padding, dilation), groups)
-            return OPS["conv"].forward(params, x, weight, *(() if bias is None else (bias,)))
+            params = conv_params(kernel_of(rank, weight), stride, padding, dilation, groups)
+            return OPS["conv"].forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
 
     return named(convolve, "conv", rank)
 
@@ -62,6 +76,8 @@ def _conv_transpose(rank: int | None) -> types.ConvTranspose:
         output_padding: Size = 0,
         groups: int = 1,
         dilation: Size = 1,
+        *,
+        out: Any = None,
     ) -> Any:
         """The adjoint of `conv` in its input: x (…, in, *spatial), weight (in, out ÷ groups, *window), bias (out,).
 
@@ -70,9 +86,8 @@ def _conv_transpose(rank: int | None) -> types.ConvTranspose:
         with Call(convolve, locals()):
             if isinstance(padding, str):
                 raise KindError(f"padding={padding!r}: must be an integer or one entry per axis")
-            window = window_of(rank, weight, stride, padding, dilation)
-            params = TransposeParams(window, groups, output_padding)  # type: ignore[arg-type]  # made one per axis there
-            return OPS["conv_transpose"].forward(params, x, weight, *(() if bias is None else (bias,)))
+            params = transpose_params(kernel_of(rank, weight), stride, padding, dilation, groups, output_padding)
+            return OPS["conv_transpose"].forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
 
     return named(convolve, "conv_transpose", rank)
 

@@ -1,5 +1,7 @@
 """Pooling, as users call it. Every function pools the last axes; all axes before them are batch.
 
+`out` is an array of the result's shape and dtype; the result is written there, and it is returned.
+
 A family is written once: the factory makes it for any rank (`rank=None`, where `kernel_size` is a tuple and its length
 is the rank) and for rank 1, 2 and 3, where an int means the same on every axis.
 """
@@ -12,11 +14,13 @@ from typing import Any, TypeVar
 from windowgrad.arguments import Padding, Size, axes, flag
 from windowgrad.functional import signatures as types
 from windowgrad.functional.call import Call
+from windowgrad.functional.remember import remember
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.ops import OPS
-from windowgrad.params import MaxParams, MeanParams, SmoothParams
+from windowgrad.params import MaxParams, MeanParams, PoolParams, SmoothParams
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", bound=PoolParams)
 MAX, MEAN, SMOOTH = OPS["max_pool"], OPS["avg_pool"], OPS["smooth_max_pool"]
 
 
@@ -27,20 +31,32 @@ def named(function: F, family: str, rank: int | None) -> F:
     return function
 
 
-def sliding(rank: int | None, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any) -> Sliding:
+@remember
+def windows(
+    record: type[R], rank: int | None, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any, *options: Any
+) -> R:
+    """The record of a reduction over sliding windows."""
     sizes: Any = axes("kernel_size", kernel, rank)
-    return Sliding(sizes, stride, padding, dilation, flag("ceil_mode", ceil_mode))
+    return record(Sliding(sizes, stride, padding, dilation, flag("ceil_mode", ceil_mode)), *options)
 
 
-def adaptive(rank: int | None, output_size: Any) -> Adaptive:
+@remember
+def bins(record: type[R], rank: int | None, output_size: Any, *options: Any) -> R:
+    """The record of a reduction over adaptive bins."""
     sizes: Any = axes("output_size", output_size, rank)
-    return Adaptive(sizes)
+    return record(Adaptive(sizes), *options)
 
 
-def maximum(params: MaxParams, x: Any, return_indices: object) -> Any:
+@remember
+def everything(record: type[R], rank: Any, keepdims: Any, *options: Any) -> R:
+    """The record of a reduction over the last axes as a whole."""
+    return record(Global(rank, keepdims), *options)
+
+
+def maximum(params: MaxParams, x: Any, return_indices: object, out: Any) -> Any:
     rule = MAX.with_indices if flag("return_indices", return_indices) else MAX.forward
     assert rule is not None  # maximum has indices
-    return rule(params, x)
+    return rule(params, x, out=out)
 
 
 # --- windows -----------------------------------------------------------------------------------------------------
@@ -58,15 +74,17 @@ def _max_pool(rank: int | None) -> types.MaxPool[Size]:
         *,
         ties: str = "first",
         empty: str = "zero",
+        out: Any = None,
     ) -> Any:
         """The greatest value of each window. Padded cells are absent; NaN is greatest; the first of equals wins.
 
         `return_indices` also gives the flat index of each winner in its plane. `ties` ("first", "all", "split") says who
         gets the derivative among equals. A window with no real cell gives 0 and index −1, or `empty="raise"` refuses it.
+        `out` is where the result is written; with indices it is a pair (values, indices), of which one may be None.
         """
         with Call(pool, locals()):
-            params = MaxParams(sliding(rank, kernel_size, stride, padding, dilation, ceil_mode), ties, empty)
-            return maximum(params, x, return_indices)
+            params = windows(MaxParams, rank, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
+            return maximum(params, x, return_indices, out)
 
     return named(pool, "max_pool", rank)
 
@@ -82,12 +100,14 @@ def _avg_pool(rank: int | None) -> types.AvgPool[Size]:
         divisor_override: int | None = None,
         *,
         dilation: Size = 1,
+        out: Any = None,
     ) -> Any:
         """The mean of each window. The divisor counts the cells inside the padded input, or only the real ones
         (`count_include_pad=False`), and never the overhang of ceil mode; `divisor_override` replaces it."""
         with Call(pool, locals()):
-            window = sliding(rank, kernel_size, stride, padding, dilation, ceil_mode)
-            return MEAN.forward(MeanParams(window, count_include_pad, divisor_override), x)
+            options = (count_include_pad, divisor_override)
+            params = windows(MeanParams, rank, kernel_size, stride, padding, dilation, ceil_mode, *options)
+            return MEAN.forward(params, x, out=out)
 
     return named(pool, "avg_pool", rank)
 
@@ -103,14 +123,16 @@ def _smooth_max_pool(rank: int | None) -> types.SmoothMaxPool[Size]:
         count_include_pad: bool = True,
         *,
         beta: Any,
+        out: Any = None,
     ) -> Any:
         """(1/β)·log Σ exp(β·x) over each window: a smooth maximum for β > 0, a smooth minimum for β < 0. It never overflows.
 
         Padded cells count as zeros, or not at all (`count_include_pad=False`), which tends to `max_pool` as β grows.
         """
         with Call(pool, locals()):
-            window = sliding(rank, kernel_size, stride, padding, dilation, ceil_mode)
-            return SMOOTH.forward(SmoothParams(window, beta, count_include_pad), x)
+            options = (beta, count_include_pad)
+            params = windows(SmoothParams, rank, kernel_size, stride, padding, dilation, ceil_mode, *options)
+            return SMOOTH.forward(params, x, out=out)
 
     return named(pool, "smooth_max_pool", rank)
 
@@ -119,28 +141,28 @@ def _smooth_max_pool(rank: int | None) -> types.SmoothMaxPool[Size]:
 
 
 def _adaptive_max_pool(rank: int | None) -> types.AdaptiveMaxPool[types.Bins]:
-    def pool(x: Any, output_size: types.Bins, return_indices: bool = False, *, ties: str = "first") -> Any:
+    def pool(x: Any, output_size: types.Bins, return_indices: bool = False, *, ties: str = "first", out: Any = None) -> Any:
         """The greatest value of each of `output_size` bins per axis (None keeps an axis), with `max_pool`'s rules."""
         with Call(pool, locals()):
-            return maximum(MaxParams(adaptive(rank, output_size), ties), x, return_indices)
+            return maximum(bins(MaxParams, rank, output_size, ties), x, return_indices, out)
 
     return named(pool, "adaptive_max_pool", rank)
 
 
 def _adaptive_avg_pool(rank: int | None) -> types.AdaptiveAvgPool[types.Bins]:
-    def pool(x: Any, output_size: types.Bins) -> Any:
+    def pool(x: Any, output_size: types.Bins, *, out: Any = None) -> Any:
         """The mean of each of `output_size` bins per axis (None keeps an axis)."""
         with Call(pool, locals()):
-            return MEAN.forward(MeanParams(adaptive(rank, output_size)), x)
+            return MEAN.forward(bins(MeanParams, rank, output_size), x, out=out)
 
     return named(pool, "adaptive_avg_pool", rank)
 
 
 def _adaptive_smooth_max_pool(rank: int | None) -> types.AdaptiveSmoothMaxPool[types.Bins]:
-    def pool(x: Any, output_size: types.Bins, *, beta: Any) -> Any:
+    def pool(x: Any, output_size: types.Bins, *, beta: Any, out: Any = None) -> Any:
         """The smooth maximum of each of `output_size` bins per axis (None keeps an axis)."""
         with Call(pool, locals()):
-            return SMOOTH.forward(SmoothParams(adaptive(rank, output_size), beta), x)
+            return SMOOTH.forward(bins(SmoothParams, rank, output_size, beta), x, out=out)
 
     return named(pool, "adaptive_smooth_max_pool", rank)
 
@@ -148,49 +170,51 @@ def _adaptive_smooth_max_pool(rank: int | None) -> types.AdaptiveSmoothMaxPool[t
 # --- everything --------------------------------------------------------------------------------------------------
 
 
-def global_max_pool(x: types.A, rank: int, *, keepdims: bool = True, ties: types.Ties = "all") -> types.A:
+def global_max_pool(
+    x: types.A, rank: int, *, keepdims: bool = True, ties: types.Ties = "all", out: types.A | None = None
+) -> types.A:
     """The greatest value over the last `rank` axes, which stay with length 1 or go. Every maximum gets the gradient."""
     with Call(global_max_pool, locals()):
-        y: types.A = MAX.forward(MaxParams(Global(rank, keepdims), ties), x)
+        y: types.A = MAX.forward(everything(MaxParams, rank, keepdims, ties), x, out=out)
         return y
 
 
-def global_avg_pool(x: types.A, rank: int, *, keepdims: bool = True) -> types.A:
+def global_avg_pool(x: types.A, rank: int, *, keepdims: bool = True, out: types.A | None = None) -> types.A:
     """The mean over the last `rank` axes, which stay with length 1 or go."""
     with Call(global_avg_pool, locals()):
-        y: types.A = MEAN.forward(MeanParams(Global(rank, keepdims)), x)
+        y: types.A = MEAN.forward(everything(MeanParams, rank, keepdims), x, out=out)
         return y
 
 
-def global_smooth_max_pool(x: types.A, rank: int, *, keepdims: bool = True, beta: Any) -> types.A:
+def global_smooth_max_pool(x: types.A, rank: int, *, keepdims: bool = True, beta: Any, out: types.A | None = None) -> types.A:
     """The smooth maximum over the last `rank` axes, which stay with length 1 or go."""
     with Call(global_smooth_max_pool, locals()):
-        y: types.A = SMOOTH.forward(SmoothParams(Global(rank, keepdims), beta), x)
+        y: types.A = SMOOTH.forward(everything(SmoothParams, rank, keepdims, beta), x, out=out)
         return y
 
 
 def _global_max_pool(rank: int) -> types.GlobalMaxPool:
-    def pool(x: Any, *, keepdims: bool = True, ties: str = "all") -> Any:
+    def pool(x: Any, *, keepdims: bool = True, ties: str = "all", out: Any = None) -> Any:
         with Call(pool, locals()):
-            return MAX.forward(MaxParams(Global(rank, keepdims), ties), x)
+            return MAX.forward(everything(MaxParams, rank, keepdims, ties), x, out=out)
 
     pool.__doc__ = global_max_pool.__doc__
     return named(pool, "global_max_pool", rank)
 
 
 def _global_avg_pool(rank: int) -> types.GlobalAvgPool:
-    def pool(x: Any, *, keepdims: bool = True) -> Any:
+    def pool(x: Any, *, keepdims: bool = True, out: Any = None) -> Any:
         with Call(pool, locals()):
-            return MEAN.forward(MeanParams(Global(rank, keepdims)), x)
+            return MEAN.forward(everything(MeanParams, rank, keepdims), x, out=out)
 
     pool.__doc__ = global_avg_pool.__doc__
     return named(pool, "global_avg_pool", rank)
 
 
 def _global_smooth_max_pool(rank: int) -> types.GlobalSmoothMaxPool:
-    def pool(x: Any, *, keepdims: bool = True, beta: Any) -> Any:
+    def pool(x: Any, *, keepdims: bool = True, beta: Any, out: Any = None) -> Any:
         with Call(pool, locals()):
-            return SMOOTH.forward(SmoothParams(Global(rank, keepdims), beta), x)
+            return SMOOTH.forward(everything(SmoothParams, rank, keepdims, beta), x, out=out)
 
     pool.__doc__ = global_smooth_max_pool.__doc__
     return named(pool, "global_smooth_max_pool", rank)

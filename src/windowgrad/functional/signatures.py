@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from windowgrad.arguments import Padding, Size
 
@@ -15,6 +15,7 @@ S = TypeVar("S", contravariant=True)
 
 Ties = Literal["first", "all", "split"]
 Empty = Literal["zero", "raise"]
+Pair: TypeAlias = tuple[A | None, A | None] | None
 Bins = int | None | Sequence[int | None]
 
 
@@ -32,6 +33,7 @@ class MaxPool(Protocol[S]):
         *,
         ties: Ties = "first",
         empty: Empty = "zero",
+        out: A | None = None,
     ) -> A: ...
     @overload
     def __call__(
@@ -46,6 +48,7 @@ class MaxPool(Protocol[S]):
         return_indices: Literal[True],
         ties: Ties = "first",
         empty: Empty = "zero",
+        out: Pair[A] = None,
     ) -> tuple[A, A]: ...
 
 
@@ -61,6 +64,7 @@ class AvgPool(Protocol[S]):
         divisor_override: int | None = None,
         *,
         dilation: Size = 1,
+        out: A | None = None,
     ) -> A: ...
 
 
@@ -76,34 +80,39 @@ class SmoothMaxPool(Protocol[S]):
         count_include_pad: bool = True,
         *,
         beta: Any,
+        out: A | None = None,
     ) -> A: ...
 
 
 class AdaptiveMaxPool(Protocol[S]):
     @overload
-    def __call__(self, x: A, output_size: S, return_indices: Literal[False] = False, *, ties: Ties = "first") -> A: ...
+    def __call__(
+        self, x: A, output_size: S, return_indices: Literal[False] = False, *, ties: Ties = "first", out: A | None = None
+    ) -> A: ...
     @overload
-    def __call__(self, x: A, output_size: S, return_indices: Literal[True], *, ties: Ties = "first") -> tuple[A, A]: ...
+    def __call__(
+        self, x: A, output_size: S, return_indices: Literal[True], *, ties: Ties = "first", out: Pair[A] = None
+    ) -> tuple[A, A]: ...
 
 
 class AdaptiveAvgPool(Protocol[S]):
-    def __call__(self, x: A, output_size: S) -> A: ...
+    def __call__(self, x: A, output_size: S, *, out: A | None = None) -> A: ...
 
 
 class AdaptiveSmoothMaxPool(Protocol[S]):
-    def __call__(self, x: A, output_size: S, *, beta: Any) -> A: ...
+    def __call__(self, x: A, output_size: S, *, beta: Any, out: A | None = None) -> A: ...
 
 
 class GlobalMaxPool(Protocol):
-    def __call__(self, x: A, *, keepdims: bool = True, ties: Ties = "all") -> A: ...
+    def __call__(self, x: A, *, keepdims: bool = True, ties: Ties = "all", out: A | None = None) -> A: ...
 
 
 class GlobalAvgPool(Protocol):
-    def __call__(self, x: A, *, keepdims: bool = True) -> A: ...
+    def __call__(self, x: A, *, keepdims: bool = True, out: A | None = None) -> A: ...
 
 
 class GlobalSmoothMaxPool(Protocol):
-    def __call__(self, x: A, *, keepdims: bool = True, beta: Any) -> A: ...
+    def __call__(self, x: A, *, keepdims: bool = True, beta: Any, out: A | None = None) -> A: ...
 
 
 class Conv(Protocol):
@@ -116,6 +125,8 @@ class Conv(Protocol):
         padding: Padding | Literal["valid", "same"] = 0,
         dilation: Size = 1,
         groups: int = 1,
+        *,
+        out: A | None = None,
     ) -> A: ...
 
 
@@ -130,4 +141,6 @@ class ConvTranspose(Protocol):
         output_padding: Size = 0,
         groups: int = 1,
         dilation: Size = 1,
+        *,
+        out: A | None = None,
     ) -> A: ...

@@ -113,10 +113,10 @@ def current_pool() -> Pool:
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """A new C-ordered array with arbitrary contents, like `numpy.empty`; a large one may stand in memory used before."""
     kind = np.dtype(dtype)
-    size = size_class(math.prod(shape) * kind.itemsize)
+    size = math.prod(shape) * kind.itemsize
     if size < LEAST or kind.hasobject:
         return np.empty(shape, kind)
-    lender = current_pool()
+    size, lender = size_class(size), current_pool()
     return Owner(lender, size).lend(shape, kind) if size <= lender.cap else np.empty(shape, kind)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.plan import Plan, plan
+from windowgrad.geometry import Geometry
+from windowgrad.kernels.buffers import empty
+from windowgrad.kernels.plan import LARGEST_KEPT, Plan, plan
 from windowgrad.params import PoolParams
 
 Array = np.ndarray[Any, Any]
@@ -15,26 +18,56 @@ Array = np.ndarray[Any, Any]
 
 def planned(params: PoolParams, x: Array) -> tuple[Plan, int]:
     """The plan of a plane, and how many planes there are."""
-    lead, spatial = params.geometry.split(x.shape)
-    return plan(params.geometry, spatial), math.prod(lead)
+    return kept_plan(params.geometry, x.shape) or new_plan(params.geometry, x.shape)
+
+
+def new_plan(geometry: Geometry, shape: tuple[int, ...]) -> tuple[Plan, int]:
+    lead, spatial = geometry.split(shape)
+    return plan(geometry, spatial), math.prod(lead)
+
+
+@lru_cache(maxsize=256)
+def kept_plan(geometry: Geometry, shape: tuple[int, ...]) -> tuple[Plan, int] | None:
+    """The plan found by the shape of the whole array; None if it is too large to keep."""
+    found = new_plan(geometry, shape)
+    return found if len(found[0].rows) < LARGEST_KEPT else None
+
+
+@lru_cache(maxsize=1024)
+def out_shape(geometry: Geometry, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the output for an array of `shape`, found once."""
+    return geometry.out_shape(shape)
 
 
 WIDER = {"int16": np.int32, "uint16": np.int32, "uint32": np.int64, "float16": np.float32, "bfloat16": np.float32}
 """Dtypes that have no kernels of their own, and the one that holds their values in the same order."""
 
 
+@cache
+def computed(dtype: Any) -> Any:
+    """The dtype in which a result of `dtype` is computed, and in which its cells are compared: bools are bytes."""
+    return np.dtype(np.uint8 if dtype == np.bool_ else WIDER.get(dtype.name, dtype))
+
+
+@cache
+def summed(dtype: Any) -> Any:
+    """The dtype in which cells of `dtype` are added: float32 if it holds their values, else float64."""
+    return np.dtype(np.float64 if dtype.itemsize > 2 and dtype != np.float32 else np.float32)
+
+
 def ordered(x: Array) -> Array:
-    """The cells in a row, in a dtype whose order is theirs and that kernels compare; bools are bytes."""
-    x = writeable(np.ascontiguousarray(x).reshape(-1))
-    if x.dtype == np.bool_:
-        return x.view(np.uint8)
-    return x.astype(WIDER[x.dtype.name]) if x.dtype.name in WIDER else x
+    """The cells in a row, in a dtype whose order is theirs and that kernels compare."""
+    return flat(x).view(np.uint8) if x.dtype.kind == "b" else flat(x).astype(computed(x.dtype), copy=False)
 
 
 def added(x: Array) -> Array:
-    """The cells in a row, as floats that kernels add: float32 if it holds their values, else float64."""
-    x = writeable(np.ascontiguousarray(x).reshape(-1))
-    return x.astype(np.float64 if x.dtype.itemsize > 2 and x.dtype != np.float32 else np.float32, copy=False)
+    """The cells in a row, as floats that kernels add."""
+    return flat(x).astype(summed(x.dtype), copy=False)
+
+
+def flat(x: Array) -> Array:
+    """The cells in a row, contiguous, as if they could be written."""
+    return x.reshape(-1) if x.flags.carray else writeable(np.ascontiguousarray(x).reshape(-1))
 
 
 class Alias:
@@ -50,14 +83,16 @@ def writeable(x: Array) -> Array:
     return x if x.flags.writeable else np.asarray(Alias(x))
 
 
-def computed(dtype: Any) -> Any:
-    """The dtype in which a result of `dtype` is computed."""
-    return ordered(np.empty(0, dtype)).dtype
+def room(out: Array | None, size: int, dtype: Any) -> Array:
+    """Flat memory for a result: that of `out`, unless its cells are computed in a wider dtype; else new."""
+    if out is not None and out.itemsize == dtype.itemsize:
+        return out.reshape(-1).view(dtype)
+    return empty((size,), dtype)
 
 
 def finished(y: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     """The result in its own dtype and shape."""
-    return (y.view(bool) if dtype == np.bool_ else y.astype(dtype, copy=False)).reshape(shape)
+    return (y.view(bool) if dtype.kind == "b" else y.astype(dtype, copy=False)).reshape(shape)
 
 
 def cells(p: Plan) -> tuple[Any, ...]:

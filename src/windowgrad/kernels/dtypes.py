@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,12 @@ def is_supported(dtype: DType) -> bool:
 
 def native(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array in this machine's byte order, as a plain ndarray."""
+    if type(array) is np.ndarray and array.dtype.isnative:
+        return array
     return np.asarray(array, dtype=array.dtype.newbyteorder("="))
 
 
+@cache
 def float_of(dtype: DType) -> DType:
     """The float in which a mean of `dtype` is given: floats stay, integers become float64, those of 8 and 16 bits float32."""
     if is_float(dtype):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from windowgrad.kernels import max_rows, scalar, winner_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, ordered, planned
+from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, ordered, out_shape, planned, room
 from windowgrad.kernels.dtypes import derivative_of, is_float
 from windowgrad.kernels.pieces import piece_of
 from windowgrad.kernels.plan import Plan
@@ -16,6 +17,7 @@ from windowgrad.kernels.threads import run
 from windowgrad.params import MaxParams
 
 
+@cache
 def least(dtype: Any) -> Any:
     """The value that no cell is below: what stands in a row's padding, where it never wins."""
     return dtype.type(-np.inf if is_float(dtype) else np.iinfo(dtype).min)
@@ -28,10 +30,10 @@ def places(x: Array, p: Plan) -> Array | None:
     return None
 
 
-def winners(params: MaxParams, x: Array) -> Array:
+def winners(params: MaxParams, x: Array, out: Array | None = None) -> Array:
     """The place of each window's first winner in its plane, flat; −1 where there is none."""
     p, planes = planned(params, x)
-    values, found = ordered(x), empty((planes * p.plane_out,), np.int64)
+    values, found = ordered(x), room(out, planes * p.plane_out, np.dtype(np.int64))
     like = places(values, p)
 
     def task(first: int, last: int) -> None:
@@ -44,29 +46,29 @@ def winners(params: MaxParams, x: Array) -> Array:
     return found
 
 
-def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any) -> Array:
+def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any, out: Array | None = None) -> Array:
     """The values at the found cells."""
     p, planes = planned(params, x)
-    y = empty(found.shape, values.dtype)
+    y = room(out, found.size, values.dtype)
     run(lambda first, last: scalar.take(values, found, y, first, last, p.plane_out, p.plane_in), planes, y.nbytes)
-    return finished(y, params.out_shape(x.shape), dtype)
+    return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
-def max_forward(params: MaxParams, x: Array) -> Array:
+def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
     p, planes = planned(params, x)
     values, pieces = ordered(x), piece_of(p.out, p.kernel, p.stride)
-    y = empty((planes * p.plane_out,), values.dtype)
+    y = room(out, planes * p.plane_out, values.dtype)
 
     def task(first: int, last: int) -> None:
         max_rows.max_rows(values, y, least(values.dtype), first, last, *cells(p), *along(p), *pieces)
 
     run(task, planes * p.outer * pieces[1], x.nbytes)
-    return finished(y, params.out_shape(x.shape), x.dtype)
+    return finished(y, out_shape(params.geometry, x.shape), x.dtype)
 
 
-def max_with_indices(params: MaxParams, x: Array) -> tuple[Array, Array]:
-    found = winners(params, x)
-    return taken(params, x, ordered(x), found, x.dtype), found.reshape(params.out_shape(x.shape))
+def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:
+    found = winners(params, x, out[1])
+    return taken(params, x, ordered(x), found, x.dtype, out[0]), found.reshape(out_shape(params.geometry, x.shape))
 
 
 def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
@@ -77,7 +79,7 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     values, tangents, y = ordered(x), added(dx), empty((planes * p.plane_out,), computed(dtype))
     split = params.ties == "split"
     run(lambda first, last: scalar.tied_sums(values, tangents, y, split, first, last, *cells(p)), planes * p.outer, x.nbytes)
-    return finished(y, params.out_shape(x.shape), dtype)
+    return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:

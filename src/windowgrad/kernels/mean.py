@@ -8,7 +8,7 @@ import numpy as np
 
 from windowgrad.kernels import mean_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, planned
+from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, out_shape, planned, room
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
 from windowgrad.kernels.pieces import piece_of
 from windowgrad.kernels.plan import Plan
@@ -26,16 +26,16 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
     return np.maximum(p.row_cells, 1).astype(np.float64), np.maximum(p.count, 1).astype(np.float64)
 
 
-def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
+def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None) -> Array:
     p, planes = planned(params, x)
-    values, y = added(x), empty((planes * p.plane_out,), computed(dtype))
+    values, y = added(x), room(out, planes * p.plane_out, computed(dtype))
     by, zero, pieces = divisors(params, p), sums(params, values, y, p), piece_of(p.out, p.kernel, p.stride)
 
     def task(first: int, last: int) -> None:
         mean_rows.mean_rows(values, y, *by, zero, first, last, *cells(p), *along(p), *pieces)
 
     run(task, planes * p.outer * pieces[1], x.nbytes)
-    return finished(y, params.out_shape(x.shape), dtype)
+    return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
 def sums(params: MeanParams, x: Array, y: Array, p: Plan) -> Array:
@@ -50,8 +50,8 @@ def sums(params: MeanParams, x: Array, y: Array, p: Plan) -> Array:
     return np.empty(0, np.float32 if x.dtype == y.dtype == np.float32 and steps < 16 and exact else np.float64)
 
 
-def mean_forward(params: MeanParams, x: Array) -> Array:
-    return averaged(params, x, float_of(x.dtype))
+def mean_forward(params: MeanParams, x: Array, out: Array | None = None) -> Array:
+    return averaged(params, x, float_of(x.dtype), out)
 
 
 def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:

@@ -59,7 +59,7 @@ class Plan:
     def back_rows(self) -> Array:
         return np.repeat(np.arange(self.outer) * self.out, self.row_cells)[np.argsort(self.rows, kind="stable")]
 
-    @property
+    @cached_property
     def most_cells(self) -> int:
         """How many real cells the fullest window has."""
         return int(self.row_cells.max(initial=0)) * int(self.count.max(initial=0))

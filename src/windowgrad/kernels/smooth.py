@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windowgrad.kernels import scalar, smooth_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, planned
+from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, out_shape, planned, room
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
 from windowgrad.kernels.plan import Plan
 from windowgrad.kernels.threads import run
@@ -17,10 +17,10 @@ def counted(params: SmoothParams, p: Plan) -> tuple[float, Array, Array]:
     return machine_float("beta", params.beta), *inside
 
 
-def smooth_forward(params: SmoothParams, x: Array) -> Array:
+def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> Array:
     p, planes = planned(params, x)
     dtype = float_of(x.dtype)
-    values, y = added(x), empty((planes * p.plane_out,), computed(dtype))
+    values, y = added(x), room(out, planes * p.plane_out, computed(dtype))
     by = counted(params, p)
 
     def task(first: int, last: int) -> None:
@@ -30,7 +30,7 @@ def smooth_forward(params: SmoothParams, x: Array) -> Array:
             scalar.smooth(values, y, *by, first, last, *cells(p))
 
     run(task, planes * p.outer, x.nbytes)
-    return finished(y, params.out_shape(x.shape), dtype)
+    return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
 def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
@@ -39,7 +39,7 @@ def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
     values, tangents, y = added(x), added(dx), empty((planes * p.plane_out,), computed(dtype))
     by = counted(params, p)
     run(lambda first, last: scalar.smooth_sums(values, tangents, y, *by, first, last, *cells(p)), planes * p.outer, x.nbytes)
-    return finished(y, params.out_shape(x.shape), dtype)
+    return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
 def smooth_vjp(params: SmoothParams, x: Array, g: Array) -> tuple[Array]:

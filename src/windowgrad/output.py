@@ -1,0 +1,64 @@
+"""`out=`: an array of the caller's that a result is written to. It is checked before any work and written after all checks.
+
+A kernel writes straight into it where that is safe. Elsewhere (another layout, memory shared with an input, a dtype that
+is computed in a wider one) the result is computed aside and copied, so what is read is never written too early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from windowgrad.errors import KindError, OptionError, WindowError, show
+
+Array = np.ndarray[Any, Any]
+
+INDICES = np.dtype(np.int64)
+
+
+def check(rule: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Whether `out` can hold the result of a rule: one array, or a pair for values and indices."""
+    if rule == "forward":
+        check_array("out", out, shape, dtype)
+    else:
+        if not isinstance(out, (tuple, list)) or len(out) != 2:
+            kind = f"{type(out).__name__} of length {len(out)}" if isinstance(out, (tuple, list)) else type(out).__name__
+            raise KindError(f"out: must be a pair (values, indices) beside indices, not {kind}; one of them may be None")
+        for name, array, wanted in zip(("out[0]", "out[1]"), out, (dtype, INDICES), strict=True):
+            if array is not None:
+                check_array(name, array, shape, wanted)
+        if all(array is not None for array in out) and np.may_share_memory(*out):
+            raise OptionError("out: its two arrays must not share memory")
+
+
+def check_array(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if isinstance(array, np.ma.MaskedArray):
+        raise KindError(f"{name}: a masked array, must be a plain one of {dtype}{shape}")
+    if not isinstance(array, np.ndarray):
+        raise KindError(f"{name}={show(array)}: must be a NumPy array of {dtype}{shape}, not {type(array).__name__}")
+    if array.dtype != dtype:
+        raise KindError(f"{name}: an array of {array.dtype}, must be of {dtype}, the dtype of the result")
+    if array.shape != shape:
+        raise WindowError(f"{name} of shape {array.shape}: must be {shape}, that of the result")
+    if not array.flags.writeable:
+        raise OptionError(f"{name}: a read-only array, must be writable")
+    if array.size and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)):
+        raise OptionError(f"{name} of strides {array.strides}: its cells must not stand in the same memory")
+
+
+def room(out: Array | None, arrays: Sequence[Array]) -> Array | None:
+    """`out` as a plain array, if a kernel may write there while it reads the arrays: in a row, and apart from them."""
+    if out is None or not out.flags.carray or any(np.may_share_memory(out, array) for array in arrays):
+        return None
+    return np.asarray(out)
+
+
+def placed(result: Array, out: Array | None) -> Array:
+    """The result in `out`: copied, unless it was written there."""
+    if out is None:
+        return result
+    if not np.may_share_memory(result, out):
+        np.copyto(out, result, casting="equiv")
+    return out
