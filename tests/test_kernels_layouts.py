@@ -10,8 +10,10 @@ from exact import DTYPES, same_bits
 from strategies import ORDINARY
 
 import windowgrad as wg
+from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels import convolution
 from windowgrad.ops import OPS
+from windowgrad.params import MaxParams, MeanParams
 
 every_op = pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 
@@ -118,7 +120,9 @@ DIGEST = """
 import hashlib
 import numpy as np
 import windowgrad as wg
+from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.ops import OPS
+from windowgrad.params import MaxParams, MeanParams
 from windowgrad.params import ConvParams
 from windowgrad.geometry import Sliding
 
@@ -150,3 +154,36 @@ def test_a_window_with_more_rows_than_memory_can_list_is_refused():
     x = np.broadcast_to(np.float32(0), (4096, 4096, 8))
     with pytest.raises(wg.WindowError, match=r"the list of rows \(outputs, rows of a window\) of shape \(\d+, \d+\): needs"):
         wg.avg_pool3d(x, (2048, 2048, 4), 1)
+
+
+@pytest.mark.parametrize("channels", [2, 8, 21])
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        Sliding((3, 3), 2, 1),
+        Sliding((3, 3), 1, 1),
+        Sliding((12, 9), 1, 4),
+        Sliding((3, 2), (1, 3), 1, (2, 1)),
+        Sliding((3, 3), (2, 1), ((4, 0), (1, 5)), 1, True),
+        Sliding((3,), 1, 1),
+        Sliding((2, 2, 2), 2),
+        Adaptive((3, 4)),
+        Global(2, keepdims=False),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("record", [MaxParams, MeanParams], ids=lambda record: record.__name__)
+def test_channels_last_are_pooled_where_they_stand(record, geometry, channels):
+    """The same bits as channels first, and the result stands channels last as well."""
+    op, params = OPS["max_pool" if record is MaxParams else "avg_pool"], record(geometry)
+    rng = np.random.default_rng(0)
+    first = rng.integers(-9, 9, (2, channels, *(13, 11, 5)[: geometry.rank])).astype(np.float32)
+    first[first == 1], first[0, 0, 3], first[1, 1, 7] = -0.0, np.nan, np.inf
+    last = np.moveaxis(np.ascontiguousarray(np.moveaxis(first, 1, -1)), -1, 1)
+    with np.errstate(invalid="ignore"):
+        y, expected = op.forward(params, last), op.forward(params, first)
+        assert same_bits(y, expected)
+        assert np.moveaxis(y, 1, -1).flags.c_contiguous
+        g = rng.integers(-9, 9, expected.shape).astype(np.float32) * 720720  # what divisors up to 16 divide
+        gx = op.vjp(params, last, np.moveaxis(np.ascontiguousarray(np.moveaxis(g, 1, -1)), -1, 1))[0]
+        assert np.array_equal(gx, op.vjp(params, first, g)[0])

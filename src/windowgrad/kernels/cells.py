@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
@@ -16,21 +17,60 @@ from windowgrad.params import PoolParams
 Array = np.ndarray[Any, Any]
 
 
-def planned(params: PoolParams, x: Array) -> tuple[Plan, int]:
-    """The plan of a plane, and how many planes there are."""
-    return kept_plan(params.geometry, x.shape) or new_plan(params.geometry, x.shape)
+@dataclass(frozen=True)
+class Layout:
+    """How the arrays of a call stand in memory: plane after plane or, channels last, cell after cell with all its channels."""
+
+    plan: Plan
+    planes: int
+    last: bool
+    channel: int  # the axis of the channels
+    out_shape: tuple[int, ...]
+
+    def stored(self, x: Array) -> Array:
+        """The array with its axes in the order of memory."""
+        return np.moveaxis(x, self.channel, -1) if self.last else x
+
+    def finished(self, y: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+        """The result in its own dtype and shape."""
+        y = y.view(bool) if dtype.kind == "b" else y.astype(dtype, copy=False)
+        if not self.last:
+            return y.reshape(shape)
+        moved = (*shape[: self.channel], *shape[self.channel + 1 :], shape[self.channel])
+        return np.moveaxis(y.reshape(moved), -1, self.channel)
 
 
-def new_plan(geometry: Geometry, shape: tuple[int, ...]) -> tuple[Plan, int]:
+def laid_out(params: PoolParams, x: Array, shape: tuple[int, ...] | None = None) -> Layout:
+    """The layout of a call by that of one of its arrays; `shape` is that of the input, if x is not the input."""
+    last = not x.flags.c_contiguous and is_channels_last(x, params.geometry, shape or x.shape)
+    return kept_layout(params.geometry, shape or x.shape, last) or new_layout(params.geometry, shape or x.shape, last)
+
+
+def is_channels_last(x: Array, geometry: Geometry, shape: tuple[int, ...]) -> bool:
+    """Whether the axis before the spatial ones is the fastest in memory, and all others follow in order."""
+    channel = len(shape) - geometry.rank - 1
+    return channel >= 0 and np.moveaxis(x, channel, -1).flags.c_contiguous
+
+
+def new_layout(geometry: Geometry, shape: tuple[int, ...], last: bool) -> Layout:
     lead, spatial = geometry.split(shape)
-    return plan(geometry, spatial), math.prod(lead)
+    out = (*lead, *geometry.grid(spatial))
+    if last:
+        return Layout(plan(geometry, spatial, lead[-1]), math.prod(lead[:-1]), last, len(lead) - 1, out)
+    return Layout(plan(geometry, spatial), math.prod(lead), last, len(lead) - 1, out)
 
 
 @lru_cache(maxsize=256)
-def kept_plan(geometry: Geometry, shape: tuple[int, ...]) -> tuple[Plan, int] | None:
-    """The plan found by the shape of the whole array; None if it is too large to keep."""
-    found = new_plan(geometry, shape)
-    return found if len(found[0].rows) < LARGEST_KEPT else None
+def kept_layout(geometry: Geometry, shape: tuple[int, ...], last: bool) -> Layout | None:
+    """The layout found by the shape of the whole array; None if its plan is too large to keep."""
+    found = new_layout(geometry, shape, last)
+    return found if len(found.plan.rows) < LARGEST_KEPT else None
+
+
+def planned(params: PoolParams, x: Array) -> tuple[Plan, int]:
+    """The plan of a plane, and how many planes there are, where channels come first."""
+    found = kept_layout(params.geometry, x.shape, False) or new_layout(params.geometry, x.shape, False)
+    return found.plan, found.planes
 
 
 @lru_cache(maxsize=1024)

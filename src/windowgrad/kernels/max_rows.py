@@ -13,7 +13,7 @@ import numpy as np
 from windowgrad.kernels.emit import larger
 from windowgrad.kernels.folds import folding
 from windowgrad.kernels.jit import helper, kernel
-from windowgrad.kernels.pieces import cut, ends, fill, next_piece, reach
+from windowgrad.kernels.pieces import cut, ends, fill, next_piece, reach, unpacked
 from windowgrad.kernels.scalar import winner
 from windowgrad.kernels.simd import (
     address,
@@ -33,12 +33,13 @@ spans = spanning(larger)
 
 
 @helper
-def unlike(buffer: Any, y: Any, at: int, out: int, start: Any, count: Any) -> None:
-    """Windows that are not all alike, each as its start and its count say; their cells lie side by side."""
+def unlike(buffer: Any, y: Any, at: int, out: int, start: Any, count: Any, step: int) -> None:
+    """Windows that are not all alike, each as its start and its count say."""
     for j in range(out):
         best = buffer[start[j]]
-        for i in range(start[j] + 1, start[j] + count[j]):
-            best = max(best, buffer[i])
+        for t in range(1, count[j]):
+            value = buffer[start[j] + t * step]
+            best = value if value > best else best
         y[at + j] = best
 
 
@@ -85,15 +86,14 @@ def look_again(
 
 
 @kernel
-def max_rows(
-    x: Any, y: Any, least: Any, first: int, last: int, outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any,
-    step: int, width: int, taps: int, stride: int, before: int, piece: int, pieces: int,
-) -> None:  # fmt: skip
+def max_rows(x: Any, y: Any, least: Any, first: int, last: int, plan: Any) -> None:
     """Pieces `first` to `last` of the output rows of all planes; a row has `pieces` of `piece` outputs."""
-    out, holes, refill = len(start), count.min() == 0, pieces > 1 or uses_up(taps)
+    outer, plane, out, step, width, taps, stride, before, piece, pieces, (ptr, rows, start, count) = unpacked(plan)
     space = np.full(reach(width, taps, stride, step, piece, lanes(x)), least, x.dtype)
-    x, y, ptr, rows, buffer = address(x), address(y), address(ptr), address(rows), address(space)
-    start, count = address(start), address(count)
+    x, y, buffer = address(x), address(y), address(space)
+    refill, direct, holes = pieces > 1 or uses_up(taps), taps == 1 and stride == 1 and before == 0, False
+    for j in range(out):
+        holes |= count[j] == 0
     line, low = first // pieces, first % pieces * piece
     base, row = line // outer * plane, line % outer
     for _ in range(first, last):
@@ -105,11 +105,12 @@ def max_rows(
             if refill:  # else the padding is as it was made
                 fill(buffer, 0, left + shift, least)
                 fill(buffer, right + shift, ends(taps, stride, step, low, high, right + shift), least)
-            seen = fold(x, base + left, rows, top, end, right - left, buffer, left + shift)
-            if taps:
+            target, to = (y, at) if direct else (buffer, left + shift)
+            seen = fold(x, base + left, rows, top, end, right - left, target, to)
+            if taps == 0:
+                unlike(buffer, y, at, out, start, count, step)
+            elif not direct:
                 spans(buffer, 0, y, at, high - low, taps, step, stride)
-            else:
-                unlike(buffer, y, at, out, start, count)
             if anywhere(seen):
                 look_again(x, y, at, low, high, True, base, row, ptr, rows, start, count, step)
             elif has_zero(y, at, high - low) and has_negative_zero(x, base + left, rows, top, end, right - left):

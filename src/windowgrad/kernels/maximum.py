@@ -9,9 +9,8 @@ import numpy as np
 
 from windowgrad.kernels import max_rows, scalar, winner_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, ordered, out_shape, planned, room
+from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, laid_out, ordered, out_shape, planned, room
 from windowgrad.kernels.dtypes import derivative_of, is_float
-from windowgrad.kernels.pieces import piece_of
 from windowgrad.kernels.plan import Plan
 from windowgrad.kernels.threads import run
 from windowgrad.params import MaxParams
@@ -55,15 +54,15 @@ def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any, 
 
 
 def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
-    p, planes = planned(params, x)
-    values, pieces = ordered(x), piece_of(p.out, p.kernel, p.stride)
-    y = room(out, planes * p.plane_out, values.dtype)
+    layout = laid_out(params, x)
+    p, values = layout.plan, ordered(layout.stored(x))
+    y = room(None if layout.last else out, layout.planes * p.plane_out, values.dtype)
 
     def task(first: int, last: int) -> None:
-        max_rows.max_rows(values, y, least(values.dtype), first, last, *cells(p), *along(p), *pieces)
+        max_rows.max_rows(values, y, least(values.dtype), first, last, p.packed)
 
-    run(task, planes * p.outer * pieces[1], x.nbytes)
-    return finished(y, out_shape(params.geometry, x.shape), x.dtype)
+    run(task, layout.planes * p.jobs, x.nbytes)
+    return layout.finished(y, layout.out_shape, x.dtype)
 
 
 def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:

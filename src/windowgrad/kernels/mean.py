@@ -8,9 +8,8 @@ import numpy as np
 
 from windowgrad.kernels import mean_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, out_shape, planned, room
+from windowgrad.kernels.cells import Array, added, computed, laid_out, room
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
-from windowgrad.kernels.pieces import piece_of
 from windowgrad.kernels.plan import Plan
 from windowgrad.kernels.spans import depth_of
 from windowgrad.kernels.threads import run
@@ -27,15 +26,16 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
 
 
 def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None) -> Array:
-    p, planes = planned(params, x)
-    values, y = added(x), room(out, planes * p.plane_out, computed(dtype))
-    by, zero, pieces = divisors(params, p), sums(params, values, y, p), piece_of(p.out, p.kernel, p.stride)
+    layout = laid_out(params, x)
+    p, values = layout.plan, added(layout.stored(x))
+    y = room(None if layout.last else out, layout.planes * p.plane_out, computed(dtype))
+    by, zero = divisors(params, p), sums(params, values, y, p)
 
     def task(first: int, last: int) -> None:
-        mean_rows.mean_rows(values, y, *by, zero, first, last, *cells(p), *along(p), *pieces)
+        mean_rows.mean_rows(values, y, *by, zero, first, last, p.packed)
 
-    run(task, planes * p.outer * pieces[1], x.nbytes)
-    return finished(y, out_shape(params.geometry, x.shape), dtype)
+    run(task, layout.planes * p.jobs, x.nbytes)
+    return layout.finished(y, layout.out_shape, dtype)
 
 
 def sums(params: MeanParams, x: Array, y: Array, p: Plan) -> Array:
@@ -59,16 +59,13 @@ def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:
 
 
 def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
-    p, planes = planned(params, x)
-    dtype = derivative_of(x.dtype, g.dtype)
-    gradients, gx = added(g), empty((x.size,), computed(dtype))
-    by, height = divisors(params, p), p.plane_in // p.width
-
+    layout = laid_out(params, g, x.shape)
+    dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
+    gradients, gx, by = added(layout.stored(g)), empty((x.size,), computed(dtype)), divisors(params, p)
     zero = np.empty(0, np.float32 if gradients.dtype == gx.dtype == np.float32 else np.float64)
-    seen_by = (p.back_ptr, p.back_rows, p.start, p.count, p.step)
 
     def task(first: int, last: int) -> None:
-        mean_rows.mean_rows_back(gradients, gx, *by, zero, first, last, height, p.plane_out, *seen_by, *along(p))
+        mean_rows.mean_rows_back(gradients, gx, *by, zero, first, last, p.packed, p.back_ptr, p.back_rows)
 
-    run(task, planes * height, x.nbytes)
-    return (finished(gx, x.shape, dtype),)
+    run(task, layout.planes * (p.plane_in // p.width), x.nbytes)
+    return (layout.finished(gx, x.shape, dtype),)

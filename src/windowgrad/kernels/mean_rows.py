@@ -15,7 +15,7 @@ from windowgrad.kernels.emit import plus
 from windowgrad.kernels.folds import folding
 from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.lanes import convert, mixed_high, mixed_low
-from windowgrad.kernels.pieces import cut, ends, fill, next_piece, reach
+from windowgrad.kernels.pieces import cut, ends, fill, next_piece, reach, unpacked
 from windowgrad.kernels.scalar import wide_means
 from windowgrad.kernels.simd import address, anywhere, either, lanes, load, not_finite, splat, store, store_part
 from windowgrad.kernels.spans import spanning, uses_up
@@ -40,7 +40,7 @@ def divide(line: Any, y: Any, at: int, out: int, by: Any, low: int) -> Any:
     n, j = lanes(line), 0
     seen = not_finite(splat(line, 0))
     while j < out:
-        total = load(line, j)
+        total = load(line, j) + splat(line, 0)  # a sum begins with 0.0: of −0.0 alone it is no −0.0
         quotient = convert(total / load(by, low + j), y)
         if j + n <= out:
             seen = either(seen, not_finite(total))
@@ -54,21 +54,18 @@ def divide(line: Any, y: Any, at: int, out: int, by: Any, low: int) -> Any:
 
 
 @kernel
-def mean_rows(
-    x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, first: int, last: int,
-    outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int, taps: int, stride: int,
-    before: int, piece: int, pieces: int,
-) -> None:  # fmt: skip
+def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, first: int, last: int, plan: Any) -> None:
     """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; sums as `zero`.
 
     A piece with a sum that is not finite is added again in float64, which a sum of float32 does not overflow.
     """
-    out, n, refill, divided_by = len(start), lanes(zero), pieces > 1 or uses_up(taps), 0.0
+    outer, plane, out, step, width, taps, stride, before, piece, pieces, (ptr, rows, start, count) = unpacked(plan)
+    n, divided_by = lanes(zero), 0.0
     space = np.zeros(reach(width, taps, stride, step, piece, n), zero.dtype)
     sums, divisors = np.zeros(piece + n, zero.dtype), np.ones(out + n, zero.dtype)
-    buffer, line, by = address(space), address(sums), address(divisors)
-    x, y, ptr, rows, start, count = address(x), address(y), address(ptr), address(rows), address(start), address(count)
+    x, y, buffer, line, by = address(x), address(y), address(space), address(sums), address(divisors)
     row_divisor, col_divisor = address(row_divisor), address(col_divisor)
+    refill, direct = pieces > 1 or uses_up(taps), taps == 1 and stride == 1 and before == 0
     at_line, low = first // pieces, first % pieces * piece
     base, row = at_line // outer * plane, at_line % outer
     for _ in range(first, last):
@@ -80,11 +77,12 @@ def mean_rows(
             if refill:  # else the padding is as it was made
                 fill(buffer, 0, left + shift, 0)
                 fill(buffer, right + shift, ends(taps, stride, step, low, high, right + shift), 0)
-            fold(x, base + left, rows, top, end, right - left, buffer, left + shift)
-            if taps:
-                spans(buffer, 0, line, 0, high - low, taps, step, stride)
-            else:
+            target, to = (line, 0) if direct else (buffer, left + shift)
+            fold(x, base + left, rows, top, end, right - left, target, to)
+            if taps == 0:
                 unlike(buffer, line, out, start, count, step)
+            elif not direct:
+                spans(buffer, 0, line, 0, high - low, taps, step, stride)
             if row_divisor[row] != divided_by:
                 divided_by = row_divisor[row]
                 for j in range(out):
@@ -168,24 +166,22 @@ def copy_row(gx: Any, at: int, width: int) -> None:
 
 @kernel
 def mean_rows_back(
-    g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, first: int, last: int,
-    height: int, plane_out: int, ptr: Any, outs: Any, start: Any, count: Any, step: int,
-    width: int, taps: int, stride: int, before: int,
+    g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, first: int, last: int, plan: Any, ptr: Any, outs: Any
 ) -> None:  # fmt: skip
     """The rows `first` to `last` of all planes of the gradient. Input row i is in the windows of rows outs[ptr[i]:ptr[i + 1]].
 
     Cell c of a row gets the sum over t of spread[c + before − t·step], where spread[j·stride] holds output j. In the
     buffer everything is moved right by (taps − 1)·step, so that no index is negative and the taps run forwards.
     """
-    out, n, ahead = len(start), lanes(zero), max(taps - 1, 0) * step
+    outer, plane, out, step, width, taps, stride, before, _, _, (_, _, start, count) = unpacked(plan)
+    n, ahead, height = lanes(zero), max(taps - 1, 0) * step, plane // width
     space = np.zeros(ahead + max(before + width, out * stride) + (stride + 3) * n, zero.dtype)
     sums, added, divisors = np.zeros(out + n, zero.dtype), np.zeros(out + n, zero.dtype), np.ones(out + n, zero.dtype)
     for j in range(out):
         divisors[j] = col_divisor[j]
     buffer, total, rows, by = address(space), address(sums), address(added), address(divisors)
-    g, gx, ptr, outs, start, count = address(g), address(gx), address(ptr), address(outs), address(start), address(count)
-    row_divisor = address(row_divisor)
-    base, i = first // height * plane_out, first % height
+    g, gx, ptr, outs, row_divisor = address(g), address(gx), address(ptr), address(outs), address(row_divisor)
+    base, i = first // height * outer * out, first % height
     for job in range(first, last):
         at = job * width
         if job > first and i > 0 and same_list(ptr, outs, i):
@@ -201,4 +197,4 @@ def mean_rows_back(
                 spans(buffer, before, gx, at, width, taps, step, 1)
         i += 1
         if i == height:
-            i, base = 0, base + plane_out
+            i, base = 0, base + outer * out

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from windowgrad.kernels.jit import helper
+from windowgrad.kernels.simd import address, later
 
 CELLS = 4096
 """How many cells of a row the outputs of a piece step over."""
@@ -18,6 +19,18 @@ def piece_of(out: int, taps: int, stride: int) -> tuple[int, int]:
     """(outputs in a piece, pieces of a row)."""
     piece = max(64, CELLS // stride) if taps else out
     return min(piece, out), -(-out // piece)
+
+
+@helper
+def unpacked(plan: Any) -> Any:
+    """What `Plan.packed` holds: ten numbers, and the addresses of its lists."""
+    head = address(plan)
+    outer, plane, out, step, width = head[0], head[1], head[2], head[3], head[4]
+    ptr = later(head, 10)
+    rows = later(ptr, outer + 1)
+    start = later(rows, ptr[outer])
+    lists = ptr, rows, start, later(start, out)
+    return outer, plane, out, step, width, head[5], head[6], head[7], head[8], head[9], lists
 
 
 @helper

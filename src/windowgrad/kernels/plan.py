@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.geometry import Geometry, Sliding, Table, refuse_unallocatable
+from windowgrad.kernels.pieces import piece_of
 
 Array = np.ndarray[Any, Any]
 
@@ -48,6 +49,29 @@ class Plan:
         return self.outer * self.out
 
     @cached_property
+    def packed(self) -> Array:
+        """The plan as one array, which a kernel takes apart by `unpacked`: every argument of a call costs."""
+        piece, pieces = piece_of(self.out, self.kernel, self.stride)
+        head = [
+            self.outer,
+            self.plane_in,
+            self.out,
+            self.step,
+            self.width,
+            self.kernel,
+            self.stride,
+            self.before,
+            piece,
+            pieces,
+        ]
+        return np.concatenate([head, self.ptr, self.rows, self.start, self.count])
+
+    @cached_property
+    def jobs(self) -> int:
+        """How many pieces of rows a plane of the output has."""
+        return self.outer * piece_of(self.out, self.kernel, self.stride)[1]
+
+    @cached_property
     def back_ptr(self) -> Array:
         """Input row i is seen by the output rows that start at back_rows[back_ptr[i]:back_ptr[i + 1]] in their plane."""
         height = self.plane_in // self.width
@@ -65,16 +89,21 @@ class Plan:
         return int(self.row_cells.max(initial=0)) * int(self.count.max(initial=0))
 
 
-def plan(geometry: Geometry, spatial: tuple[int, ...]) -> Plan:
-    """The plan of a geometry over a plane; small ones are kept."""
+def plan(geometry: Geometry, spatial: tuple[int, ...], channels: int = 1) -> Plan:
+    """The plan of a geometry over a plane whose every cell is a run of `channels` numbers; small ones are kept."""
     rows = math.prod(list_shape(geometry.tables(spatial)[:-1]))
-    return kept(geometry, spatial) if rows < LARGEST_KEPT else made(geometry, spatial)
+    return kept(geometry, spatial, channels) if rows < LARGEST_KEPT else made(geometry, spatial, channels)
 
 
-def made(geometry: Geometry, spatial: tuple[int, ...]) -> Plan:
+def made(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> Plan:
     *outer, last = geometry.tables(spatial)
-    ptr, rows = row_lists(outer, spatial[:-1], spatial[-1])
     kernel, stride, before = regularity(geometry, spatial[-1])
+    if channels > 1 and kernel and stride == 1:  # a row with runs for cells is a longer row whose taps are a run apart
+        last, before, spatial = stretched(last, channels), before * channels, (*spatial[:-1], spatial[-1] * channels)
+    elif channels > 1:  # every cell is a row of its own
+        outer, last, spatial = [*outer, last], one_cell_each(channels), (*spatial, channels)
+        kernel, stride, before = 1, 1, 0
+    ptr, rows = row_lists(outer, spatial[:-1], spatial[-1])
     inside = [t.count + t.padded for t in (*outer, last)]
     return Plan(
         outer=len(ptr) - 1,
@@ -96,6 +125,19 @@ def made(geometry: Geometry, spatial: tuple[int, ...]) -> Plan:
 
 
 kept = lru_cache(maxsize=256)(made)
+
+
+def stretched(table: Table, channels: int) -> Table:
+    """The table of an axis whose every cell is a run of `channels`."""
+    start = (np.asarray(table.start)[:, None] * channels + np.arange(channels)).ravel()
+    count, padded, skip = (np.repeat(column, channels) for column in (table.count, table.padded, table.skip))
+    return Table(start, count, table.step * channels, padded, skip)
+
+
+def one_cell_each(n: int) -> Table:
+    """The table of an axis on which output i sees cell i."""
+    none = np.zeros(n, dtype=np.int64)
+    return Table(np.arange(n), none + 1, 1, none, none)
 
 
 def list_shape(tables: Sequence[Table]) -> tuple[int, int]:

@@ -48,6 +48,12 @@ def address(typing: Any, a: Any) -> Any:
 
 
 @intrinsic
+def later(typing: Any, a: Any, i: Any) -> Any:
+    """The address of a[i]."""
+    return a(a, types.intp), lambda context, builder, signature, args: builder.gep(args[0], [args[1]])
+
+
+@intrinsic
 def lanes(typing: Any, a: Any) -> Any:
     """How many cells of the array or address `a` a vector has."""
     n = vec(a.dtype).lanes
