@@ -101,6 +101,16 @@ def demo(
     show.run(picture, Console())
 
 
+@app.command()
+def warmup(
+    dtype: Annotated[list[str] | None, typer.Option(help="May be given several times; float32 and float64 if not.")] = None,
+) -> None:
+    """Compile the common kernels now, so that no first call has to wait."""
+    from windowgrad import warmup as work
+
+    work.run(dtype or work.DTYPES, Console(highlight=False))
+
+
 def main() -> None:
     """Run the command; a wrong argument is one line on standard error and exit status 2, Ctrl-C is 130."""
     try:

@@ -1,0 +1,72 @@
+"""`windowgrad warmup`, run as a user runs it, each time with a cache of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from windowgrad.cli import main; main()", "warmup"]
+CALL = "import numpy as np, windowgrad as wg; print(wg.max_pool2d(np.arange(16, dtype=np.int8).reshape(4, 4), 2).tolist())"
+
+
+def environment(folder):
+    return os.environ | {"WINDOWGRAD_CACHE_DIR": str(folder), "COLUMNS": "80"}
+
+
+def warmup(folder, *arguments):
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env=environment(folder), timeout=300)
+
+
+def test_kernels_are_compiled_once_and_a_later_process_compiles_nothing(tmp_path):
+    first = warmup(tmp_path, "--dtype", "float32")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert "compiled " in first.stdout
+    assert str(tmp_path) in first.stdout
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.kernel")}
+    assert f"compiled {len(kept)} kernels" in first.stdout
+    again = warmup(tmp_path, "--dtype", "float32")
+    assert "nothing to compile" in again.stdout
+    code = (
+        "import numpy as np, windowgrad as wg\nx = np.ones((2, 9, 9), np.float32)\n"
+        "wg.max_pool2d(x, 2); wg.avg_pool2d(x, 3, 1, 1); wg.smooth_max_pool2d(x, 2, beta=2.0)\n"
+        "wg.max_pool2d(x, 3, return_indices=True); wg.global_avg_pool2d(x)"
+    )
+    subprocess.run([sys.executable, "-c", code], env=environment(tmp_path), check=True)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.kernel")} == kept
+
+
+@pytest.mark.parametrize("name", ["float12", "complex64", "object", ""])
+def test_a_dtype_that_has_no_kernels_is_refused_by_its_name(tmp_path, name):
+    result = warmup(tmp_path, "--dtype", name)
+    wanted = "must be bool, int8 to int64, uint8 to uint64, float16, float32 or float64"
+    assert (result.returncode, result.stderr) == (2, f"windowgrad: dtype={name!r}: {wanted}\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path):
+    (tmp_path / "file").touch()  # no folder can be made below a file, not even by root
+    result = warmup(tmp_path / "file", "--dtype", "int8")
+    assert result.returncode == 2
+    assert result.stderr.startswith("windowgrad: warmup: compiled kernels cannot be kept for the next run: ")
+    assert result.stderr.endswith("; WINDOWGRAD_CACHE_DIR can name another folder\n")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_stopped_halfway_it_leaves_a_cache_that_the_next_process_can_use(tmp_path, how, status):
+    with subprocess.Popen([*COMMAND, "--dtype", "int8"], env=environment(tmp_path), stdout=-1, stderr=-1) as process:
+        while not list(tmp_path.rglob("*.kernel")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(how)
+        process.communicate(timeout=60)
+    assert process.returncode == status
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", CALL], env=environment(tmp_path), capture_output=True, text=True
+    )
+    assert (found.stdout, found.stderr) == ("[[5, 7], [13, 15]]\n", "")
+    assert "compiled" in warmup(tmp_path, "--dtype", "int8").stdout
