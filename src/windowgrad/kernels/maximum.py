@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels import max_rows, scalar, winner_rows
+from windowgrad.geometry import Sliding
+from windowgrad.kernels import axes, max_rows, scalar, winner_rows
+from windowgrad.kernels.axes import has_many_rows
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, laid_out, ordered, out_shape, planned, room
 from windowgrad.kernels.dtypes import derivative_of, is_float
-from windowgrad.kernels.plan import Plan
+from windowgrad.kernels.plan import Plan, plan
 from windowgrad.kernels.threads import run
 from windowgrad.params import MaxParams
 
@@ -54,6 +57,8 @@ def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any, 
 
 
 def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
+    if has_many_rows(params.geometry):
+        return max_by_axes(params, x, out)
     layout = laid_out(params, x)
     p, values = layout.plan, ordered(layout.stored(x))
     y = room(None if layout.last else out, layout.planes * p.plane_out, values.dtype)
@@ -63,6 +68,22 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
 
     run(task, layout.planes * p.jobs, x.nbytes)
     return layout.finished(y, layout.out_shape, x.dtype)
+
+
+def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:
+    """One axis after the other, for windows of many rows."""
+    assert isinstance(params.geometry, Sliding)
+    (lead, spatial), values = params.geometry.split(x.shape), ordered(x)
+    rows, p = values.size // spatial[-1], plan(axes.along(params.geometry, -1), spatial[-1:])
+    shape = out_shape(params.geometry, x.shape)
+    across, y = empty((rows * p.out,), values.dtype), room(out, math.prod(shape), values.dtype)
+
+    def task(first: int, last: int) -> None:
+        max_rows.max_rows(values, across, least(values.dtype), first, last, p.packed)
+
+    run(task, rows * p.jobs, x.nbytes)
+    axes.max_axes(params.geometry, math.prod(lead), spatial, across, least(values.dtype), y)
+    return finished(y, shape, x.dtype)
 
 
 def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels import mean_rows
+from windowgrad.geometry import Sliding, Table
+from windowgrad.kernels import axes, mean_rows
+from windowgrad.kernels.axes import has_many_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, computed, laid_out, room
+from windowgrad.kernels.cells import Array, added, computed, finished, laid_out, out_shape, room
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
-from windowgrad.kernels.plan import Plan
+from windowgrad.kernels.plan import Plan, plan
 from windowgrad.kernels.spans import depth_of
 from windowgrad.kernels.threads import run
 from windowgrad.params import MeanParams
@@ -26,6 +31,8 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
 
 
 def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None) -> Array:
+    if has_many_rows(params.geometry):
+        return averaged_by_axes(params, x, dtype, out)
     layout = laid_out(params, x)
     p, values = layout.plan, added(layout.stored(x))
     y = room(None if layout.last else out, layout.planes * p.plane_out, computed(dtype))
@@ -38,6 +45,44 @@ def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None)
     return layout.finished(y, layout.out_shape, dtype)
 
 
+def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None) -> Array:
+    """One axis after the other, for windows of many rows; again in float64 if a float32 sum is not finite."""
+    geometry = params.geometry
+    assert isinstance(geometry, Sliding)
+    (lead, spatial), values, shape = geometry.split(x.shape), added(x), out_shape(geometry, x.shape)
+    rows, p = values.size // spatial[-1], plan(axes.along(geometry, -1), spatial[-1:])
+    y = room(out, math.prod(shape), computed(dtype))
+    steps = depth_of(p.kernel) + geometry.rank + 1  # roundings: along the row, one for each array between, and the last
+    narrow = values.dtype == y.dtype == np.float32 and p.kernel > 0 and steps < 16
+    ones, by = (np.ones(1), np.ones(p.out)), axis_divisors(params, geometry.tables(spatial))
+    for kind in (np.float32, np.float64)[0 if narrow else 1 :]:
+        zero, across = np.empty(0, kind), empty((rows * p.out,), kind)
+        task = partial(summed_rows, values, across, *ones, zero, p.packed)
+        run(task, rows * p.jobs, x.nbytes)
+        if not axes.mean_axes(geometry, math.prod(lead), spatial, across, by, y):
+            break
+    return finished(y, shape, dtype)
+
+
+def summed_rows(x: Array, y: Array, rows: Array, columns: Array, zero: Array, packed: Array, first: int, last: int) -> None:
+    mean_rows.mean_rows(x, y, rows, columns, zero, first, last, packed)
+
+
+def axis_divisors(params: MeanParams, tables: Sequence[Table]) -> list[Array]:
+    """What divides the sum of a window is the product of one number per axis."""
+    if params.divisor_override is not None:
+        *others, last = (np.ones(len(table.start)) for table in tables)
+        return [*others, last * machine_float("divisor_override", params.divisor_override)]
+    if params.count_include_pad:
+        return [np.asarray(table.count + table.padded, dtype=np.float64) for table in tables]
+    return [np.maximum(np.asarray(table.count, dtype=np.float64), 1) for table in tables]
+
+
+def has_exact_divisor(params: MeanParams) -> bool:
+    """Whether float32 holds the divisor."""
+    return params.divisor_override is None or params.divisor_override < 1 << 24
+
+
 def sums(params: MeanParams, x: Array, y: Array, p: Plan) -> Array:
     """An empty array of the dtype in which windows are summed: float32 only where it keeps the stated error.
 
@@ -46,8 +91,8 @@ def sums(params: MeanParams, x: Array, y: Array, p: Plan) -> Array:
     """
     along = depth_of(p.kernel) if p.kernel else int(p.count.max(initial=1)) - 1
     steps = int(p.row_cells.max(initial=1)) - 1 + along + 1
-    exact = params.divisor_override is None or params.divisor_override < 1 << 24
-    return np.empty(0, np.float32 if x.dtype == y.dtype == np.float32 and steps < 16 and exact else np.float64)
+    narrow = x.dtype == y.dtype == np.float32 and steps < 16 and has_exact_divisor(params)
+    return np.empty(0, np.float32 if narrow else np.float64)
 
 
 def mean_forward(params: MeanParams, x: Array, out: Array | None = None) -> Array:

@@ -103,7 +103,11 @@ def spanning(combine: Combine) -> Any:
             def pick(start: Any) -> None:
                 """y[at + j] = buffer[start + j·stride], combined with what stands there unless start is 0."""
                 anew = e.equal(start, 0)
-                with e.steps(e.int(0), out, e.int(1)) as j:
+                whole = builder.select(e.equal(stride, 1), builder.and_(out, e.int(-e.n)), e.int(0))
+                with e.steps(e.int(0), whole, e.int(e.n)) as j:
+                    value, where = e.load(source, e.add(start, j)), e.add(at, j)
+                    e.store(target, where, builder.select(anew, value, combine(e, e.load(target, where), value)))
+                with e.steps(whole, out, e.int(1)) as j:
                     value, where = e.cell(source, e.add(start, e.mul(stride, j))), e.add(at, j)
                     e.put(target, where, builder.select(anew, value, combine(e, e.cell(target, where), value)))
 

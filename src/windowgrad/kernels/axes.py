@@ -1,0 +1,102 @@
+"""Windows of many rows, one axis after the other: the last first, then each before it, through arrays of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from windowgrad.geometry import Geometry, Sliding, Table
+from windowgrad.kernels.axis_rows import CELLS, PIECE, max_axis, sum_axis
+from windowgrad.kernels.buffers import empty
+from windowgrad.kernels.plan import product
+from windowgrad.kernels.threads import run
+
+Array = np.ndarray[Any, Any]
+
+MANY = 12
+"""From so many rows of a window on, axis by axis is faster, if windows overlap much."""
+
+OVERLAP = 6
+LARGEST = 1 << 12
+"""A side from which on a block of it would not stay in the cache."""
+
+
+def has_many_rows(geometry: Geometry) -> bool:
+    """Whether windows have so many rows, and share so many of them, that one axis at a time is faster."""
+    if not isinstance(geometry, Sliding) or geometry.rank < 2:
+        return False
+    rows, steps = math.prod(geometry.kernel[:-1]), math.prod(geometry.stride[:-1])
+    reach = max((k - 1) * d + max(p) for k, d, p in zip(geometry.kernel, geometry.dilation, geometry.padding, strict=True))
+    return rows > MANY and rows > OVERLAP * steps and reach < LARGEST
+
+
+def along(geometry: Sliding, axis: int) -> Sliding:
+    """The windows of one axis."""
+    one = slice(axis, axis + 1 or None)
+    return Sliding(
+        geometry.kernel[one], geometry.stride[one], geometry.padding[one], geometry.dilation[one], geometry.ceil_mode[one]
+    )
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One axis of an array [lines, n, run]; `done` after the first axis, which comes last."""
+
+    table: Table
+    run: int
+    size: int
+    shape: tuple[int, ...]
+    jobs: int
+    done: bool
+
+
+def passes(geometry: Sliding, lead: int, spatial: Sequence[int]) -> Iterator[Pass]:
+    """All axes but the last, which is done before them, from the last but one to the first."""
+    grid = geometry.grid(spatial)
+    for axis in reversed(range(geometry.rank - 1)):
+        k, s, d, before = geometry.kernel[axis], geometry.stride[axis], geometry.dilation[axis], geometry.padding[axis][0]
+        n, m, lines, behind = spatial[axis], grid[axis], lead * math.prod(spatial[:axis]), math.prod(grid[axis + 1 :])
+        halo = (k - 1) * d
+        block = min(max(CELLS // PIECE - halo, 2 * halo) // s + 1, m)
+        shape = (n, m, behind, k, s, d, before, block)
+        jobs = lines * -(-m // block) * -(-behind // PIECE)
+        yield Pass(geometry.table(axis, n), behind, lines * m * behind, shape, jobs, axis == 0)
+
+
+def max_axes(geometry: Sliding, lead: int, spatial: Sequence[int], x: Array, least: Any, y: Array) -> None:
+    """y = the greatest cell of each window; x has its last axis done, both are flat."""
+    for each in passes(geometry, lead, spatial):
+        target = y if each.done else empty((each.size,), x.dtype)
+        task = partial(max_task, x, target, least, each.shape, np.asarray(each.table.count, dtype=np.int64))
+        run(task, each.jobs, x.nbytes)
+        x = target
+
+
+def max_task(x: Array, y: Array, least: Any, shape: tuple[int, ...], count: Array, first: int, last: int) -> None:
+    max_axis(x, y, least, first, last, shape, count)
+
+
+def mean_axes(geometry: Sliding, lead: int, spatial: Sequence[int], x: Array, divisors: Sequence[Array], y: Array) -> bool:
+    """y = the sum of each window ÷ the product of its axes' divisors; x has its last axis summed, both are flat.
+
+    Gives whether a sum is not finite.
+    """
+    strange: list[bool] = []
+    for each in passes(geometry, lead, spatial):
+        target = y if each.done else empty((each.size,), x.dtype)
+        rows = divisors[0] if each.done else np.ones(len(each.table.start))
+        columns = product(divisors[1:]) if each.done else np.ones(each.run)
+        run(partial(mean_task, strange, x, target, rows, columns, each.shape), each.jobs, x.nbytes)
+        x = target
+    return any(strange)
+
+
+def mean_task(
+    strange: list[bool], x: Array, y: Array, rows: Array, columns: Array, shape: tuple[int, ...], first: int, last: int
+) -> None:
+    strange.append(sum_axis(x, y, rows, columns, first, last, shape))
