@@ -1,7 +1,7 @@
 """exp and log of float64 vectors: a power of two taken out, and a polynomial of what is left.
 
-`exponential` is within 1 ulp and `logarithm` within 1.5, for results in float64. `quick_power` and `quick_logarithm` are for results in
-float32, of which they keep 9 bits more than are asked for, in half the time.
+`exponential` is within 1 ulp and `logarithm` within 1.5, for results in float64. `quick_power` and `quick_logarithm` are for
+results in float32, of which they keep 9 bits more than are asked for, in half the time.
 """
 
 from __future__ import annotations
