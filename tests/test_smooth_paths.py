@@ -147,19 +147,26 @@ def test_a_plane_cut_into_rows_has_the_same_bits(geometry, monkeypatch):
     g = rng.standard_normal(geometry.out_shape(x.shape)).astype(np.float32)
     params = SmoothParams(geometry, 2)
     results = []
-    for large, cells in ((parts.LARGE, parts.CELLS), (0, 20)):
+    for large in (parts.LARGE, 40):
         monkeypatch.setattr(parts, "LARGE", large)
-        monkeypatch.setattr(parts, "CELLS", cells)
         results.append((SMOOTH.forward(params, x), SMOOTH.jvp(params, x, x), *SMOOTH.vjp(params, x, g)))
     assert all(same_bits(a, b) for a, b in zip(*results, strict=True))
 
 
-def test_a_large_plane_is_cut_and_one_small_is_not(monkeypatch):
+def test_a_large_plane_is_cut_and_a_small_one_is_not():
     p = plan(Sliding((3, 3), 1, 1), (1024, 512))
     assert len(parts.bounds(p, p.outer, parts.by_outputs)) > 4
     assert len(parts.bounds(p, 1024, parts.by_cells)) > 4
     p = plan(Sliding((3, 3), 1, 1), (112, 112))
     assert parts.bounds(p, p.outer, parts.by_outputs) == [0, 112]
+
+
+@pytest.mark.parametrize("beta", [1e-320, -1e-320])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_least_beta_there_is_gives_zero_or_the_infinite_limit(dtype, beta):
+    x = np.zeros(3, dtype)
+    assert wg.smooth_max_pool1d(x, 2, beta=beta).tolist() == [math.copysign(math.inf, beta)]
+    assert wg.smooth_max_pool1d(x, 1, beta=beta).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("beta", [1, -1e-30, 1e30])

@@ -14,10 +14,12 @@ from windowgrad.kernels.plan import Array, Plan
 from windowgrad.kernels.threads import run
 
 CELLS = 1 << 16
-"""How many cells a part of several planes or of some rows has, or a little more."""
+"""How many cells a part of several planes has, or a little more."""
 
 LARGE = 1 << 18
-"""A plane with more cells is cut."""
+"""A plane with more cells is cut into parts of about half as many."""
+
+NONE = np.empty(0, np.intp)
 
 WASTE = 1.5
 """How often a cell may be worked on, in the mean over the parts of a plane; else the parts are larger."""
@@ -42,7 +44,11 @@ class Part:
     def pad(self) -> Array:
         """How many padded cells each window covers, inside the padded input."""
         p = self.plan
-        return (np.multiply.outer(p.row_inside, p.col_inside) - np.multiply.outer(p.row_cells, p.count)).ravel()
+        if (p.row_inside == p.row_cells).all() and (p.col_inside == p.count).all():
+            return np.zeros(p.plane_out)
+        pad = np.multiply.outer(p.row_inside, p.col_inside)
+        pad -= np.multiply.outer(p.row_cells * 1.0, p.count * 1.0)
+        return pad.ravel()
 
     @cached_property
     def padded(self) -> bool:
@@ -52,8 +58,8 @@ class Part:
     def lone(self) -> tuple[Array, Array]:
         """(outputs that see one real cell and no padding, those cells)."""
         p = self.plan
-        one = np.multiply.outer(p.row_cells == 1, p.count == 1)
-        row, column = np.nonzero(one & (np.multiply.outer(p.row_inside, p.col_inside) == 1))
+        rows, columns = (p.row_cells == 1) & (p.row_inside == 1), (p.count == 1) & (p.col_inside == 1)
+        row, column = np.nonzero(np.multiply.outer(rows, columns)) if rows.any() and columns.any() else (NONE, NONE)
         return row * p.out + column, p.rows[p.ptr[row]] + p.start[column]
 
 
@@ -110,7 +116,7 @@ def cut(p: Plan, first: int, last: int, kept_low: int, kept_high: int) -> Part:
 
 def bounds(p: Plan, rows: int, take: Callable[[Plan, int, int], Part]) -> list[int]:
     """Where to cut `rows` rows: a part has few cells, but not so few that its neighbours do most of its work again."""
-    step = max(1, rows * CELLS // p.plane_in) if p.plane_in > LARGE else rows
+    step = max(1, rows * LARGE // (2 * p.plane_in)) if p.plane_in > LARGE else rows
     while step < rows:
         middle = (rows - step) // 2
         part = take(p, middle, middle + step)

@@ -66,15 +66,20 @@ def typed_weights(x: Any, gap: Any, beta: Any) -> Any:
     return quick if x.dtype == types.float32 else exact
 
 
-def logarithms(y: Any, total: Any) -> Any:
-    """log total, as exact as a result of the dtype of `y` needs it."""
+def logarithms(y: Any, total: Any, beta: float) -> Any:
+    """log(total)/β, as exact as a result of the dtype of `y` needs it."""
 
 
 @overload(logarithms, strict=False)
-def typed_logarithms(y: Any, total: Any) -> Any:
-    if y.dtype == types.float32:
-        return lambda y, total: quick_logarithm(total)
-    return lambda y, total: logarithm(total)
+def typed_logarithms(y: Any, total: Any, beta: Any) -> Any:
+    def quick(y: Any, total: Any, beta: Any) -> Any:
+        inverse = max(-LARGEST, min(1 / beta, LARGEST))  # finite: log 1 is 0 for the least β too
+        return quick_logarithm(total) * splat(total, inverse)
+
+    def exact(y: Any, total: Any, beta: Any) -> Any:
+        return logarithm(total) / splat(total, beta)
+
+    return quick if y.dtype == types.float32 else exact
 
 
 @helper
@@ -146,13 +151,13 @@ def put(y: Any, i: int, value: Any, left: int) -> None:
 @kernel
 def values(sums: Any, pad: Any, middles: Any, beta: float, padded: bool, y: Any) -> None:
     """y = middle + log(sum)/β, 0 where nothing was added. `pad` tells how many padded zeros each window of a plane counts."""
-    plane, nothing, by = len(pad), splat(sums, 0.0), splat(sums, beta)
+    plane, nothing = len(pad), splat(sums, 0.0)
     for p in range(len(middles)):
         base, weight, center = p * plane, splat(sums, zero(middles[p], beta, padded)), splat(sums, middles[p])
         for i in range(0, plane, 4):
             left = plane - i
             total = fma(some(pad, i, left, sums), weight, some(sums, base + i, left, sums))
-            value = center + logarithms(y, total) / by
+            value = center + logarithms(y, total, beta)
             put(y, base + i, select(equal(total, nothing), nothing, value), left)
 
 
