@@ -22,6 +22,7 @@ from windowgrad.kernels.plan import Plan
 from windowgrad.params import SmoothParams
 
 SUMS = np.empty(0, np.float64)
+WORK = 4  # a cell takes as long as so many that are only moved, and threads are worth it for so much less
 
 
 def box_sums(p: Plan, planes: int, x: Array, y: Array) -> None:
@@ -89,7 +90,7 @@ def smooth_forward(params: SmoothParams, x: Array) -> Array:
         if len(outputs):  # a window of one cell is that cell exactly; −0.0 becomes 0.0, as where a logarithm is added to it
             found.reshape(w.planes, -1)[:, outputs] = w.x.reshape(w.planes, -1)[:, cells] + 0.0
 
-    over_outputs(p, planes, x.nbytes, work)
+    over_outputs(p, planes, WORK * x.nbytes, work)
     return finished(y, params.out_shape(x.shape), dtype)
 
 
@@ -106,7 +107,7 @@ def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
         smooth_cells.quotients(w.spare, w.sums, w.pad, w.middles, *w.by, found)
         w.mend(found, smooth_pairs.tangents, pushed)
 
-    over_outputs(p, planes, x.nbytes, work)
+    over_outputs(p, planes, WORK * x.nbytes, work)
     return finished(y, params.out_shape(x.shape), dtype)
 
 
@@ -126,5 +127,5 @@ def smooth_vjp(params: SmoothParams, x: Array, g: Array) -> tuple[Array]:
             at = first * p.plane_in
             gx[at + part.kept_low : at + part.kept_high] = found[part.kept_low - part.low : part.kept_high - part.low]
 
-    over_cells(p, planes, x.nbytes, work)
+    over_cells(p, planes, WORK * x.nbytes, work)
     return (finished(gx, x.shape, dtype),)
