@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from windowgrad.kernels.exponential import exponential, logarithm
+from windowgrad.kernels.exponential import exponential, logarithm, quick_logarithm, quick_power
 from windowgrad.kernels.jit import helper
 from windowgrad.kernels.simd import load, store
 
@@ -19,6 +19,18 @@ def exponentials(x, y):
 def logarithms(x, y):
     for i in range(0, len(x), 4):
         store(y, i, logarithm(load(x, i)))
+
+
+@helper
+def quick_powers(x, y):
+    for i in range(0, len(x), 4):
+        store(y, i, quick_power(load(x, i)))
+
+
+@helper
+def quick_logarithms(x, y):
+    for i in range(0, len(x), 4):
+        store(y, i, quick_logarithm(load(x, i)))
 
 
 def applied(function, x):
@@ -48,10 +60,27 @@ def drawn(*ranges):
     )
 
 
-def test_exp_is_within_one_and_a_half_ulp_from_zero_to_the_last_subnormal():
-    sizes = -np.abs(drawn((-16, 2.87), (-2, 2)))
+def test_exp_is_within_one_ulp_from_seven_hundred_down_to_the_last_subnormal():
+    sizes = np.abs(drawn((-16, 2.84), (-2, 2)))
     deep = -np.random.default_rng(1).uniform(700, 746, 1000)
-    assert worst(exponentials, mpmath.exp, np.concatenate([sizes, deep])) <= 1.5
+    assert worst(exponentials, mpmath.exp, np.concatenate([sizes, -sizes, deep])) <= 1
+
+
+def test_a_quick_power_of_two_is_within_its_bound_of_itself():
+    x = np.concatenate([np.random.default_rng(0).uniform(-1000, 1000, 2000), np.linspace(-1, 1, 2000), drawn((-16, 2.99))])
+    with mpmath.workprec(120):
+        exact = [mpmath.mpf(2) ** mpmath.mpf(float(cell)) for cell in x]
+        found = applied(quick_powers, x)
+        assert max(abs(mpmath.mpf(a) / b - 1) for a, b in zip(found, exact, strict=True)) <= mpmath.mpf(2) ** -33
+
+
+def test_a_quick_logarithm_is_within_its_bound():
+    near = 1 + np.random.default_rng(1).uniform(-0.5, 1, 1000)
+    x = np.concatenate([10.0 ** np.linspace(-307, 308, 1000), near, 1 + 2.0 ** -np.arange(1, 53)])
+    with mpmath.workprec(120):
+        for cell, found in zip(x, applied(quick_logarithms, x), strict=True):
+            exact = mpmath.log(mpmath.mpf(float(cell)))
+            assert abs(mpmath.mpf(found) - exact) <= mpmath.mpf(2) ** -38 + mpmath.mpf(2) ** -51 * abs(exact), cell
 
 
 def test_log_is_within_one_and_a_half_ulp_over_all_normal_numbers():

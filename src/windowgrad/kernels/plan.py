@@ -67,6 +67,11 @@ class Plan:
         return np.concatenate([head, self.ptr, self.rows, self.start, self.count])
 
     @cached_property
+    def ones(self) -> tuple[Array, Array]:
+        """Divisors that leave sums as they are: one per row, one per column."""
+        return np.ones(self.outer), np.ones(self.out)
+
+    @cached_property
     def jobs(self) -> int:
         """How many pieces of rows a plane of the output has."""
         return self.outer * piece_of(self.out, self.kernel, self.stride)[1]
