@@ -84,6 +84,13 @@ def test_a_large_sum_beyond_float32_is_added_in_float64():
     assert np.array_equal(wg.avg_pool2d(x, (20, 20), 1), np.full((11, 21), np.float32(3e38)))
 
 
+def test_a_window_of_thousands_of_rows_is_computed():
+    """Its buffers are so large that memory used after it was freed would be gone."""
+    x = np.random.default_rng(3).integers(0, 2, (3, 2100, 9)).astype(np.float32)
+    assert np.array_equal(wg.max_pool3d(x, (2, 2048, 4), 1), np.ones((2, 53, 6)))
+    assert np.array_equal(wg.avg_pool3d(np.ones_like(x), (2, 2048, 4), 1), np.ones((2, 53, 6)))
+
+
 def test_threads_and_blocks_change_no_bit_of_a_large_window(monkeypatch):
     x = np.random.default_rng(2).standard_normal((3, 90, 300)).astype(np.float32)
     monkeypatch.setattr("windowgrad.kernels.threads.LEAST_WORK", 1)

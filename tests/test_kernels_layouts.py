@@ -153,7 +153,7 @@ def test_the_number_of_threads_changes_no_bit():
 def test_a_window_with_more_rows_than_memory_can_list_is_refused():
     x = np.broadcast_to(np.float32(0), (4096, 4096, 8))
     with pytest.raises(wg.WindowError, match=r"the list of rows \(outputs, rows of a window\) of shape \(\d+, \d+\): needs"):
-        wg.avg_pool3d(x, (2048, 2048, 4), 1)
+        wg.smooth_max_pool3d(x, (2048, 2048, 4), 1, beta=1)
 
 
 @pytest.mark.parametrize("channels", [2, 8, 21])

@@ -18,6 +18,7 @@ from windowgrad.kernels.lanes import convert
 from windowgrad.kernels.pieces import fill
 from windowgrad.kernels.simd import (
     address,
+    alive,
     anywhere,
     beats,
     either,
@@ -124,6 +125,8 @@ def max_axis(x: Any, y: Any, least: Any, first: int, last: int, shape: Any, coun
                 j += lanes(y)
             if count[r] == 0:
                 fill(y, at, at + width, 0)
+    alive(space)
+    alive(beginnings)
 
 
 @kernel
@@ -162,4 +165,7 @@ def sum_axis(x: Any, y: Any, row_divisor: Any, run_divisor: Any, first: int, las
                     store_part(y, at + j, quotient, width - j)
                 seen = either(seen, not_finite(value))
                 j += k
+    alive(space)
+    alive(beginnings)
+    alive(divisors)
     return anywhere(seen)

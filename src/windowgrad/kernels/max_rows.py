@@ -17,6 +17,7 @@ from windowgrad.kernels.pieces import cut, ends, fill, next_piece, reach, unpack
 from windowgrad.kernels.scalar import winner
 from windowgrad.kernels.simd import (
     address,
+    alive,
     anywhere,
     either,
     is_negative_zero,
@@ -119,3 +120,4 @@ def max_rows(x: Any, y: Any, least: Any, first: int, last: int, plan: Any) -> No
                 if count[j] == 0:
                     y[at + j - low] = 0
         line, low, row, base = next_piece(line, low, row, base, piece, out, outer, plane)
+    alive(space)

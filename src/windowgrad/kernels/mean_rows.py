@@ -17,7 +17,7 @@ from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.lanes import convert, mixed_high, mixed_low
 from windowgrad.kernels.pieces import cut, ends, fill, next_piece, reach, unpacked
 from windowgrad.kernels.scalar import wide_means
-from windowgrad.kernels.simd import address, anywhere, either, lanes, load, not_finite, splat, store, store_part
+from windowgrad.kernels.simd import address, alive, anywhere, either, lanes, load, not_finite, splat, store, store_part
 from windowgrad.kernels.spans import spanning, uses_up
 
 fold = folding(plus, False)
@@ -90,6 +90,9 @@ def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, fir
             if divide(line, y, at, high - low, by, low):
                 wide_means(x, y, divided_by, col_divisor, at, low, high, base, row, ptr, rows, start, count, step)
         at_line, low, row, base = next_piece(at_line, low, row, base, piece, out, outer, plane)
+    alive(space)
+    alive(sums)
+    alive(divisors)
 
 
 # --- backwards ---------------------------------------------------------------------------------------------------
@@ -198,3 +201,7 @@ def mean_rows_back(
         i += 1
         if i == height:
             i, base = 0, base + outer * out
+    alive(space)
+    alive(sums)
+    alive(added)
+    alive(divisors)

@@ -38,13 +38,20 @@ from windowgrad.kernels.vectors import (
 def address(typing: Any, a: Any) -> Any:
     """Where the cells of an array stand. To a helper it is one word: an array is seven, and its references are counted.
 
-    It is indexed like the array, from 0 on, and must not outlive it.
+    It is indexed like the array, from 0 on, and must not outlive it: of an array that a kernel makes, Numba frees the memory
+    after the last line that names the array, so `alive` must name it behind the last use of its address.
     """
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return context.make_array(signature.args[0])(context, builder, value=args[0]).data
 
     return types.CPointer(a.dtype)(a), emit
+
+
+@intrinsic
+def alive(typing: Any, a: Any) -> Any:
+    """Does nothing, and so keeps the array up to here."""
+    return types.void(a), lambda context, builder, signature, args: context.get_dummy_value()
 
 
 @intrinsic
