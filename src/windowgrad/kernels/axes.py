@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ LARGEST = 1 << 12
 """A side from which on a block of it would not stay in the cache."""
 
 
+@lru_cache(maxsize=1024)
 def has_many_rows(geometry: Geometry) -> bool:
     """Whether windows have so many rows, and share so many of them, that one axis at a time is faster."""
     if not isinstance(geometry, Sliding) or geometry.rank < 2:

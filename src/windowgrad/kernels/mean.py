@@ -20,6 +20,8 @@ from windowgrad.kernels.spans import depth_of
 from windowgrad.kernels.threads import run
 from windowgrad.params import MeanParams
 
+NARROW, WIDE = np.empty(0, np.float32), np.empty(0, np.float64)
+
 
 def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
     """What divides the sum of a window is the product of one number per row and one per column."""
@@ -55,8 +57,8 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     steps = depth_of(p.kernel) + geometry.rank + 1  # roundings: along the row, one for each array between, and the last
     narrow = values.dtype == y.dtype == np.float32 and p.kernel > 0 and steps < 16
     ones, by = (np.ones(1), np.ones(p.out)), axis_divisors(params, geometry.tables(spatial))
-    for kind in (np.float32, np.float64)[0 if narrow else 1 :]:
-        zero, across = np.empty(0, kind), empty((rows * p.out,), kind)
+    for zero in (NARROW, WIDE)[0 if narrow else 1 :]:
+        across = empty((rows * p.out,), zero.dtype)
         task = partial(summed_rows, values, across, *ones, zero, p.packed)
         run(task, rows * p.jobs, x.nbytes)
         if not axes.mean_axes(geometry, math.prod(lead), spatial, across, by, y):
@@ -89,10 +91,8 @@ def sums(params: MeanParams, x: Array, y: Array, p: Plan) -> Array:
     Between a cell and the mean lie the additions of rows, those along a row, and one division: each adds 2⁻²⁴ at most.
     A window of n cells may have min(n, 16) of them, and a window of r × c cells has no more than r + c − 1.
     """
-    along = depth_of(p.kernel) if p.kernel else int(p.count.max(initial=1)) - 1
-    steps = int(p.row_cells.max(initial=1)) - 1 + along + 1
-    narrow = x.dtype == y.dtype == np.float32 and steps < 16 and has_exact_divisor(params)
-    return np.empty(0, np.float32 if narrow else np.float64)
+    narrow = x.dtype == y.dtype == np.float32 and p.depth < 15 and has_exact_divisor(params)
+    return NARROW if narrow else WIDE
 
 
 def mean_forward(params: MeanParams, x: Array, out: Array | None = None) -> Array:
@@ -107,7 +107,7 @@ def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
     layout = laid_out(params, g, x.shape)
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     gradients, gx, by = added(layout.stored(g)), empty((x.size,), computed(dtype)), divisors(params, p)
-    zero = np.empty(0, np.float32 if gradients.dtype == gx.dtype == np.float32 else np.float64)
+    zero = NARROW if gradients.dtype == gx.dtype == np.float32 else WIDE
 
     def task(first: int, last: int) -> None:
         mean_rows.mean_rows_back(gradients, gx, *by, zero, first, last, p.packed, p.back_ptr, p.back_rows)

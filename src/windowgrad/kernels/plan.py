@@ -17,6 +17,7 @@ import numpy as np
 
 from windowgrad.geometry import Geometry, Sliding, Table, refuse_unallocatable
 from windowgrad.kernels.pieces import piece_of
+from windowgrad.kernels.spans import depth_of
 
 Array = np.ndarray[Any, Any]
 
@@ -89,9 +90,10 @@ class Plan:
         return np.repeat(np.arange(self.outer) * self.out, self.row_cells)[np.argsort(self.rows, kind="stable")]
 
     @cached_property
-    def most_cells(self) -> int:
-        """How many real cells the fullest window has."""
-        return int(self.row_cells.max(initial=0)) * int(self.count.max(initial=0))
+    def depth(self) -> int:
+        """How many additions, one after the other, lie between a cell and the sum of its window."""
+        along = depth_of(self.kernel) if self.kernel else int(self.count.max(initial=1)) - 1
+        return int(self.row_cells.max(initial=1)) - 1 + along
 
 
 def plan(geometry: Geometry, spatial: tuple[int, ...], channels: int = 1) -> Plan:
