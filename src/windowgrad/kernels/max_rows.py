@@ -112,10 +112,9 @@ def max_rows(x: Any, y: Any, least: Any, first: int, last: int, plan: Any) -> No
                 unlike(buffer, y, at, out, start, count, step)
             elif not direct:
                 spans(buffer, 0, y, at, high - low, taps, step, stride)
-            if anywhere(seen):
-                look_again(x, y, at, low, high, True, base, row, ptr, rows, start, count, step)
-            elif has_zero(y, at, high - low) and has_negative_zero(x, base + left, rows, top, end, right - left):
-                look_again(x, y, at, low, high, False, base, row, ptr, rows, start, count, step)
+            strange = anywhere(seen)
+            if strange or (has_zero(y, at, high - low) and has_negative_zero(x, base + left, rows, top, end, right - left)):
+                look_again(x, y, at, low, high, strange, base, row, ptr, rows, start, count, step)
             for j in range(low, high if holes else low):
                 if count[j] == 0:
                     y[at + j - low] = 0
