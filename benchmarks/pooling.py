@@ -19,6 +19,7 @@ from peers import PEERS, array_of, composed, ours
 from report import FLOOR, OURS
 from runner import Benchmark, WrongResultError, main
 from timing import Call, best
+from windows import measured as also
 
 TIED = 1e-5  # the part of a peer's gradient that may lie elsewhere: equal maxima, of which JAX may take another
 
@@ -77,4 +78,4 @@ def summary(rows: list[report.Row]) -> str:
 
 if __name__ == "__main__":
     description = "Pooling beside PyTorch, JAX and ONNX Runtime."
-    sys.exit(main(Benchmark("pooling", description, list(grid()), measured, VIEW, summary, seconds=10)))
+    sys.exit(main(Benchmark("pooling", description, list(grid()), measured, VIEW, summary, seconds=10, also=also)))

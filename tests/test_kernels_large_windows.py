@@ -45,6 +45,11 @@ def first_winner(cells):
     return flat[np.arange(len(flat)), best]
 
 
+@pytest.fixture(params=[1 << 21, 40], ids=["whole", "in slabs"], autouse=True)
+def slab(request, monkeypatch):
+    monkeypatch.setattr("windowgrad.kernels.axes.SLAB", request.param)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "int64", "bool"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_greatest_cell_of_a_large_window_is_its_first_winner(case, dtype):
@@ -97,6 +102,7 @@ def test_threads_and_blocks_change_no_bit_of_a_large_window(monkeypatch):
     expected = None
     for threads, cells in ((1, 1 << 15), (2, 1 << 13), (3, 1)):
         monkeypatch.setattr("windowgrad.kernels.axes.CELLS", cells)
+        monkeypatch.setattr("windowgrad.kernels.axes.SLAB", cells)
         wg.set_num_threads(threads)
         found = wg.max_pool2d(x, 20, 1, 9), wg.avg_pool2d(x, 20, 1, 9)
         expected = expected or found

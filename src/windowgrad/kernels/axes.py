@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ MANY = 12
 """From so many rows of a window on, axis by axis is faster, if windows overlap much."""
 
 OVERLAP = 6
+SLAB = 1 << 20
+"""Cells of a slab, about."""
+
 LARGEST = 1 << 12
 """A side from which on a block of it would not stay in the cache."""
 
@@ -45,6 +49,39 @@ def along(geometry: Sliding, axis: int) -> Sliding:
 
 
 @dataclass(frozen=True)
+class Slab:
+    """Some planes, or some output rows of the first axis of one plane and the `n` input rows they see."""
+
+    lead: int
+    n: int
+    before: int
+    rows: slice
+    cells: slice
+    outputs: slice
+
+
+def slabs(geometry: Sliding, lead: int, spatial: Sequence[int]) -> Iterator[Slab]:
+    """The whole work in parts whose arrays between two axes stay in the last cache."""
+    n, row, grid = spatial[0], math.prod(spatial[1:]), geometry.grid(spatial)
+    m, row_out, (before, _) = grid[0], math.prod(grid[1:]), geometry.padding[0]
+    if n * row <= SLAB:
+        group = max(1, SLAB // (n * row))
+        for p in range(0, lead, group):
+            q = min(p + group, lead)
+            yield Slab(q - p, n, before, slice(m), slice(p * n * row, q * n * row), slice(p * m * row_out, q * m * row_out))
+        return
+    stride, halo = geometry.stride[0], (geometry.kernel[0] - 1) * geometry.dilation[0]
+    step = max(SLAB // row, 4 * halo) // stride + 1
+    for p, low in itertools.product(range(lead), range(0, m, step)):
+        high = min(low + step, m)
+        first = min(max(low * stride - before, 0), n - 1)
+        last = max(min((high - 1) * stride - before + halo + 1, n), first + 1)
+        cells = slice((p * n + first) * row, (p * n + last) * row)
+        outputs = slice((p * m + low) * row_out, (p * m + high) * row_out)
+        yield Slab(1, last - first, before + first - low * stride, slice(low, high), cells, outputs)
+
+
+@dataclass(frozen=True)
 class Pass:
     """One axis of an array [lines, n, run]; `done` after the first axis, which comes last."""
 
@@ -56,25 +93,26 @@ class Pass:
     done: bool
 
 
-def passes(geometry: Sliding, lead: int, spatial: Sequence[int]) -> Iterator[Pass]:
-    """All axes but the last, which is done before them, from the last but one to the first."""
+def passes(geometry: Sliding, spatial: Sequence[int], slab: Slab) -> Iterator[Pass]:
+    """All axes of a slab but the last, which is done before them, from the last but one to the first."""
     grid = geometry.grid(spatial)
     for axis in reversed(range(geometry.rank - 1)):
         k, s, d, before = geometry.kernel[axis], geometry.stride[axis], geometry.dilation[axis], geometry.padding[axis][0]
-        n, m, lines, behind = spatial[axis], grid[axis], lead * math.prod(spatial[:axis]), math.prod(grid[axis + 1 :])
-        halo = (k - 1) * d
+        table, n, behind = geometry.table(axis, spatial[axis]), spatial[axis], math.prod(grid[axis + 1 :])
+        lines, m, halo = slab.lead * slab.n * math.prod(spatial[1:axis]), grid[axis], (k - 1) * d
+        if axis == 0:
+            lines, n, m, before = slab.lead, slab.n, slab.rows.stop - (slab.rows.start or 0), slab.before
         block = min(max(CELLS // PIECE - halo, 2 * halo) // s + 1, m)
-        shape = (n, m, behind, k, s, d, before, block)
         jobs = lines * -(-m // block) * -(-behind // PIECE)
-        yield Pass(geometry.table(axis, n), behind, lines * m * behind, shape, jobs, axis == 0)
+        yield Pass(table, behind, lines * m * behind, (n, m, behind, k, s, d, before, block), jobs, axis == 0)
 
 
-def max_axes(geometry: Sliding, lead: int, spatial: Sequence[int], x: Array, least: Any, y: Array) -> None:
-    """y = the greatest cell of each window; x has its last axis done, both are flat."""
-    for each in passes(geometry, lead, spatial):
+def max_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, least: Any, y: Array) -> None:
+    """y = the greatest cell of each window of a slab; x has its last axis done, both are flat."""
+    for each in passes(geometry, spatial, slab):
         target = y if each.done else empty((each.size,), x.dtype)
-        task = partial(max_task, x, target, least, each.shape, np.asarray(each.table.count, dtype=np.int64))
-        run(task, each.jobs, x.nbytes)
+        count = np.asarray(each.table.count, dtype=np.int64)[slab.rows if each.done else slice(None)]
+        run(partial(max_task, x, target, least, each.shape, count), each.jobs, x.nbytes)
         x = target
 
 
@@ -82,15 +120,15 @@ def max_task(x: Array, y: Array, least: Any, shape: tuple[int, ...], count: Arra
     max_axis(x, y, least, first, last, shape, count)
 
 
-def mean_axes(geometry: Sliding, lead: int, spatial: Sequence[int], x: Array, divisors: Sequence[Array], y: Array) -> bool:
-    """y = the sum of each window ÷ the product of its axes' divisors; x has its last axis summed, both are flat.
+def mean_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, divisors: Sequence[Array], y: Array) -> bool:
+    """y = the sum of each window of a slab ÷ the product of its axes' divisors; x has its last axis summed, both are flat.
 
     Gives whether a sum is not finite.
     """
     strange: list[bool] = []
-    for each in passes(geometry, lead, spatial):
+    for each in passes(geometry, spatial, slab):
         target = y if each.done else empty((each.size,), x.dtype)
-        rows = divisors[0] if each.done else np.ones(len(each.table.start))
+        rows = divisors[0][slab.rows] if each.done else np.ones(len(each.table.start))
         columns = product(divisors[1:]) if each.done else np.ones(each.run)
         run(partial(mean_task, strange, x, target, rows, columns, each.shape), each.jobs, x.nbytes)
         x = target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -72,18 +72,21 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
 
 def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:
     """One axis after the other, for windows of many rows."""
-    assert isinstance(params.geometry, Sliding)
-    (lead, spatial), values = params.geometry.split(x.shape), ordered(x)
-    rows, p = values.size // spatial[-1], plan(axes.along(params.geometry, -1), spatial[-1:])
-    shape = out_shape(params.geometry, x.shape)
-    across, y = empty((rows * p.out,), values.dtype), room(out, math.prod(shape), values.dtype)
-
-    def task(first: int, last: int) -> None:
-        max_rows.max_rows(values, across, least(values.dtype), first, last, p.packed)
-
-    run(task, rows * p.jobs, x.nbytes)
-    axes.max_axes(params.geometry, math.prod(lead), spatial, across, least(values.dtype), y)
+    geometry = params.geometry
+    assert isinstance(geometry, Sliding)
+    (lead, spatial), values, shape = geometry.split(x.shape), ordered(x), out_shape(geometry, x.shape)
+    p, y, low = plan(axes.along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), values.dtype), least(values.dtype)
+    for slab in axes.slabs(geometry, math.prod(lead), spatial):
+        part = values[slab.cells]
+        rows = part.size // spatial[-1]
+        across = empty((rows * p.out,), values.dtype)
+        run(partial(max_task, part, across, low, p.packed), rows * p.jobs, part.nbytes)
+        axes.max_axes(geometry, spatial, slab, across, low, y[slab.outputs])
     return finished(y, shape, x.dtype)
+
+
+def max_task(x: Array, y: Array, low: Any, packed: Array, first: int, last: int) -> None:
+    max_rows.max_rows(x, y, low, first, last, packed)
 
 
 def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:

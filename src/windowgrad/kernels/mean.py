@@ -52,17 +52,18 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
     (lead, spatial), values, shape = geometry.split(x.shape), added(x), out_shape(geometry, x.shape)
-    rows, p = values.size // spatial[-1], plan(axes.along(geometry, -1), spatial[-1:])
-    y = room(out, math.prod(shape), computed(dtype))
+    p, y = plan(axes.along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), computed(dtype))
     steps = depth_of(p.kernel) + geometry.rank + 1  # roundings: along the row, one for each array between, and the last
     narrow = values.dtype == y.dtype == np.float32 and p.kernel > 0 and steps < 16
-    ones, by = (np.ones(1), np.ones(p.out)), axis_divisors(params, geometry.tables(spatial))
-    for zero in (NARROW, WIDE)[0 if narrow else 1 :]:
-        across = empty((rows * p.out,), zero.dtype)
-        task = partial(summed_rows, values, across, *ones, zero, p.packed)
-        run(task, rows * p.jobs, x.nbytes)
-        if not axes.mean_axes(geometry, math.prod(lead), spatial, across, by, y):
-            break
+    by = axis_divisors(params, geometry.tables(spatial))
+    for slab in axes.slabs(geometry, math.prod(lead), spatial):
+        part = values[slab.cells]
+        rows = part.size // spatial[-1]
+        for zero in (NARROW, WIDE)[0 if narrow else 1 :]:
+            across = empty((rows * p.out,), zero.dtype)
+            run(partial(summed_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)
+            if not axes.mean_axes(geometry, spatial, slab, across, by, y[slab.outputs]):
+                break
     return finished(y, shape, dtype)
 
 
