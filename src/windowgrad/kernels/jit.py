@@ -54,6 +54,11 @@ def helper(function: Callable[..., Any]) -> Dispatcher:
     return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=False)(function)
 
 
+def inlined(function: Callable[..., Any]) -> Dispatcher:
+    """A helper whose loop is so short that a call would cost as much: it stands in its callers' code, wherever they are."""
+    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=False, forceinline=True)(function)
+
+
 class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types
     """The compiled signatures of one kernel; what Numba's dispatcher asks before and tells after it compiles."""
 
