@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels import max_rows, scalar, winner_rows
+from windowgrad.kernels import max_rows, scalar, winner_columns, winner_rows
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, ordered, planned
 from windowgrad.kernels.dtypes import derivative_of, is_float
 from windowgrad.kernels.pieces import piece_of
 from windowgrad.kernels.plan import Plan
 from windowgrad.kernels.threads import run
+from windowgrad.kernels.winner_strips import input_strips, numbers_of, output_strips, window_span
 from windowgrad.params import MaxParams
+
+LARGEST_BLOCK = 1 << 26
+"""The most outputs along the rows that one window spans, when rows are reduced before columns."""
 
 
 def least(dtype: Any) -> Any:
@@ -21,27 +25,47 @@ def least(dtype: Any) -> Any:
     return dtype.type(-np.inf if is_float(dtype) else np.iinfo(dtype).min)
 
 
-def places(x: Array, p: Plan) -> Array | None:
-    """An empty array of the dtype in which row kernels carry places, or None if x has none."""
-    if x.itemsize in (4, 8) and p.plane_in < 1 << 31:
-        return np.empty(0, np.int32 if x.itemsize == 4 else np.int64)
-    return None
+def compared(x: Array, itemsize: int = 4) -> Array:
+    """The cells in a row, as numbers of at least `itemsize` bytes, in a dtype whose order is theirs."""
+    x = ordered(x)
+    size = max(x.itemsize, itemsize)
+    return x if x.itemsize == size else x.astype(np.dtype(f"{'f' if is_float(x.dtype) else 'i'}{size}"))
 
 
-def winners(params: MaxParams, x: Array) -> Array:
-    """The place of each window's first winner in its plane, flat; −1 where there is none."""
+def places(x: Array) -> Array:
+    """An empty array of the dtype in which kernels carry rows and taps: an integer as wide as x."""
+    return np.empty(0, np.int32 if x.itemsize == 4 else np.int64)
+
+
+def by_rows(p: Plan) -> bool:
+    """Whether windows along a row are alike and close, so that rows are reduced before columns, and their taps are runs."""
+    return p.kernel > 0 and p.stride <= 2 and window_span(p) * p.out <= LARGEST_BLOCK
+
+
+def of_rows(p: Plan, strips: Array) -> tuple[Any, ...]:
+    """What kernels that reduce rows first are told of the plan, before and after its lists."""
+    line = p.width, p.out, p.kernel, p.stride, p.before, p.step
+    longest = max(int(p.row_cells.max(initial=0)), int(np.diff(p.back_ptr).max(initial=0)))
+    return (p.outer, p.plane_in, strips, longest, p.ptr, numbers_of(p), p.back_ptr, p.back_rows, p.start, p.count, line)
+
+
+def winners(params: MaxParams, x: Array) -> tuple[Array, Array]:
+    """The value of each window's first winner and its place in its plane, flat; 0 and −1 where there is none."""
     p, planes = planned(params, x)
-    values, found = ordered(x), empty((planes * p.plane_out,), np.int64)
-    like = places(values, p)
-
-    def task(first: int, last: int) -> None:
-        if like is None:
-            scalar.winners(values, found, first, last, *cells(p))
-        else:
-            winner_rows.winner_rows(values, found, least(values.dtype), like, first, last, *cells(p), *along(p))
-
-    run(task, planes * p.outer, x.nbytes)
-    return found
+    values = compared(x)
+    y, found = empty((planes * p.plane_out,), values.dtype), empty((planes * p.plane_out,), np.int64)
+    given = values, y, found, least(values.dtype), places(values)
+    if by_rows(p):
+        strips = output_strips(p, params.geometry.split(x.shape)[1])
+        rest = of_rows(p, strips)
+        run(lambda first, last: winner_rows.winner_rows(*given, first, last, *rest), planes * len(strips), x.nbytes)
+    else:
+        run(
+            lambda first, last: winner_columns.winner_columns(*given, first, last, *cells(p), p.width),
+            planes * p.outer,
+            x.nbytes,
+        )
+    return y, found
 
 
 def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any) -> Array:
@@ -65,34 +89,44 @@ def max_forward(params: MaxParams, x: Array) -> Array:
 
 
 def max_with_indices(params: MaxParams, x: Array) -> tuple[Array, Array]:
-    found = winners(params, x)
-    return taken(params, x, ordered(x), found, x.dtype), found.reshape(params.out_shape(x.shape))
+    y, found = winners(params, x)
+    shape = params.out_shape(x.shape)
+    return y.astype(x.dtype, copy=False).reshape(shape), found.reshape(shape)
 
 
 def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(x.dtype, dx.dtype)
     if params.ties == "first":
-        return taken(params, x, added(dx), winners(params, x), dtype)
+        return taken(params, x, added(dx), winners(params, x)[1], dtype)
     p, planes = planned(params, x)
-    values, tangents, y = ordered(x), added(dx), empty((planes * p.plane_out,), computed(dtype))
-    split = params.ties == "split"
-    run(lambda first, last: scalar.tied_sums(values, tangents, y, split, first, last, *cells(p)), planes * p.outer, x.nbytes)
+    values, tangents = paired(x, dx, dtype)
+    y = empty((planes * p.plane_out,), tangents.dtype)
+    given = values, tangents, y, params.ties == "split", least(values.dtype), places(values)
+    run(lambda first, last: winner_columns.tied_columns(*given, first, last, *cells(p), p.width), planes * p.outer, x.nbytes)
     return finished(y, params.out_shape(x.shape), dtype)
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
     p, planes = planned(params, x)
     dtype = derivative_of(x.dtype, g.dtype)
-    values, gradients, gx = ordered(x), added(g), empty((x.size,), computed(dtype))
-    like, split = places(values, p), params.ties == "split"
+    values, gradients = paired(x, g, dtype)
+    gx = empty((x.size,), gradients.dtype)
+    strips = input_strips(p, params.geometry.split(x.shape)[1])
+    bound, split = (least(values.dtype), places(values)), params.ties == "split"
 
     def task(first: int, last: int) -> None:
         if params.ties != "first":
-            scalar.tied_spread(values, gradients, gx, split, first, last, *cells(p))
-        elif like is None:
-            scalar.winners_back(values, gradients, gx, first, last, *cells(p))
+            winner_columns.tied_columns_back(values, gradients, gx, split, *bound, first, last, strips, *cells(p), p.width)
+        elif by_rows(p):
+            winner_rows.winner_rows_back(values, gradients, gx, *bound, first, last, *of_rows(p, strips))
         else:
-            winner_rows.winner_rows_back(values, gradients, gx, least(values.dtype), like, first, last, *cells(p), *along(p))
+            winner_columns.winner_columns_back(values, gradients, gx, *bound, first, last, strips, *cells(p), p.width)
 
-    run(task, planes, x.nbytes)
+    run(task, planes * len(strips), x.nbytes)
     return (finished(gx, x.shape, dtype),)
+
+
+def paired(x: Array, other: Array, dtype: Any) -> tuple[Array, Array]:
+    """The cells, and their tangents or gradients as floats that are as wide, of which a derivative of `dtype` is computed."""
+    values = compared(x, computed(dtype).itemsize)
+    return values, added(other).astype(np.float32 if values.itemsize == 4 else np.float64, copy=False)
