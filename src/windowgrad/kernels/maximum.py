@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels import max_rows, scalar, winner_columns, winner_rows
+from windowgrad.geometry import Geometry
+from windowgrad.kernels import max_rows, scalar, winner_columns, winner_rows, winner_strips
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, ordered, planned
 from windowgrad.kernels.dtypes import derivative_of, is_float
 from windowgrad.kernels.pieces import piece_of
-from windowgrad.kernels.plan import Plan
+from windowgrad.kernels.plan import LARGEST_KEPT, Plan, plan
 from windowgrad.kernels.threads import run
-from windowgrad.kernels.winner_strips import input_strips, numbers_of, output_strips, window_span
+from windowgrad.kernels.winner_layout import layout
 from windowgrad.params import MaxParams
+
+Cut = Callable[[Plan, tuple[int, ...], int, int], Array]
 
 LARGEST_BLOCK = 1 << 26
 """The most outputs along the rows that one window spans, when rows are reduced before columns."""
@@ -37,16 +43,35 @@ def places(x: Array) -> Array:
     return np.empty(0, np.int32 if x.itemsize == 4 else np.int64)
 
 
-def by_rows(p: Plan) -> bool:
-    """Whether windows along a row are alike and close, so that rows are reduced before columns, and their taps are runs."""
-    return p.kernel > 0 and p.stride <= 2 and window_span(p) * p.out <= LARGEST_BLOCK
+@dataclass(frozen=True)
+class Shares:
+    """How the planes are cut, and what is told of the plan to kernels that reduce rows first; None where columns come first."""
+
+    strips: Array
+    by_rows: tuple[Any, ...] | None
 
 
-def of_rows(p: Plan, strips: Array) -> tuple[Any, ...]:
-    """What kernels that reduce rows first are told of the plan, before and after its lists."""
-    line = p.width, p.out, p.kernel, p.stride, p.before, p.step
+def shares(params: MaxParams, x: Array, itemsize: int, cut: Cut) -> Shares:
+    """`cut` tells whose rows a strip owns. What follows from the shapes is kept with small plans."""
+    p, _ = planned(params, x)
+    make = kept_shares if len(p.rows) < LARGEST_KEPT else made_shares
+    return make(
+        params.geometry, params.geometry.split(x.shape)[1], 32 // itemsize, cut, winner_strips.BLOCK, winner_strips.SPANS
+    )
+
+
+def made_shares(geometry: Geometry, spatial: tuple[int, ...], lanes: int, cut: Cut, block: int, spans: int) -> Shares:
+    p = plan(geometry, spatial)
+    strips = cut(p, spatial, block, spans)
+    if p.kernel == 0 or p.stride > 2 or winner_strips.window_span(p) * p.out > LARGEST_BLOCK:
+        return Shares(strips, None)
     longest = max(int(p.row_cells.max(initial=0)), int(np.diff(p.back_ptr).max(initial=0)))
-    return (p.outer, p.plane_in, strips, longest, p.ptr, numbers_of(p), p.back_ptr, p.back_rows, p.start, p.count, line)
+    most = int((strips[:, 5] - strips[:, 4]).max()), int((strips[:, 3] - strips[:, 2]).max()), longest
+    lists = p.ptr, p.rows // p.width, p.back_ptr, p.back_rows
+    return Shares(strips, (p.outer, p.plane_in, strips, most, *lists, *layout(p, lanes)))
+
+
+kept_shares = lru_cache(maxsize=256)(made_shares)
 
 
 def winners(params: MaxParams, x: Array) -> tuple[Array, Array]:
@@ -55,16 +80,15 @@ def winners(params: MaxParams, x: Array) -> tuple[Array, Array]:
     values = compared(x)
     y, found = empty((planes * p.plane_out,), values.dtype), empty((planes * p.plane_out,), np.int64)
     given = values, y, found, least(values.dtype), places(values)
-    if by_rows(p):
-        strips = output_strips(p, params.geometry.split(x.shape)[1])
-        rest = of_rows(p, strips)
-        run(lambda first, last: winner_rows.winner_rows(*given, first, last, *rest), planes * len(strips), x.nbytes)
-    else:
-        run(
-            lambda first, last: winner_columns.winner_columns(*given, first, last, *cells(p), p.width),
-            planes * p.outer,
-            x.nbytes,
-        )
+    share = shares(params, x, values.itemsize, winner_strips.output_strips)
+
+    def task(first: int, last: int) -> None:
+        if share.by_rows is not None:
+            winner_rows.winner_rows(*given, first, last, *share.by_rows)
+        else:
+            winner_columns.winner_columns(*given, first, last, share.strips, *cells(p), p.width)
+
+    run(task, planes * len(share.strips), x.nbytes)
     return y, found
 
 
@@ -111,18 +135,18 @@ def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
     dtype = derivative_of(x.dtype, g.dtype)
     values, gradients = paired(x, g, dtype)
     gx = empty((x.size,), gradients.dtype)
-    strips = input_strips(p, params.geometry.split(x.shape)[1])
-    bound, split = (least(values.dtype), places(values)), params.ties == "split"
+    share = shares(params, x, values.itemsize, winner_strips.input_strips)
+    bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (share.strips, *cells(p), p.width)
 
     def task(first: int, last: int) -> None:
         if params.ties != "first":
-            winner_columns.tied_columns_back(values, gradients, gx, split, *bound, first, last, strips, *cells(p), p.width)
-        elif by_rows(p):
-            winner_rows.winner_rows_back(values, gradients, gx, *bound, first, last, *of_rows(p, strips))
+            winner_columns.tied_columns_back(values, gradients, gx, split, *bound, first, last, *rest)
+        elif share.by_rows is not None:
+            winner_rows.winner_rows_back(values, gradients, gx, *bound, first, last, *share.by_rows)
         else:
-            winner_columns.winner_columns_back(values, gradients, gx, *bound, first, last, strips, *cells(p), p.width)
+            winner_columns.winner_columns_back(values, gradients, gx, *bound, first, last, *rest)
 
-    run(task, planes * len(strips), x.nbytes)
+    run(task, planes * len(share.strips), x.nbytes)
     return (finished(gx, x.shape, dtype),)
 
 

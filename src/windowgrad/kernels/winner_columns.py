@@ -15,7 +15,13 @@ from windowgrad.kernels.jit import helper, inlined, kernel
 from windowgrad.kernels.lanes import lanes_of
 from windowgrad.kernels.scalar import beats as comes_first
 from windowgrad.kernels.simd import beats, load, load_part, select, splat, store, store_part
-from windowgrad.kernels.winner_rows import clear, whole
+from windowgrad.kernels.winner_rows import clear
+
+
+@helper
+def whole(cells: int, a: Any) -> Any:
+    """The cells of a row in whole vectors."""
+    return (cells + lanes_of(a) - 1) // lanes_of(a) * lanes_of(a)
 
 
 @inlined
@@ -107,23 +113,24 @@ def winners_in(top: Any, best: int, number: Any, start: int, count: int, step: i
 
 @kernel
 def winner_columns(
-    x: Any, y: Any, found: Any, least: Any, like: Any, first: int, last: int,
+    x: Any, y: Any, found: Any, least: Any, like: Any, first: int, last: int, strips: Any,
     outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int,
 ) -> None:  # fmt: skip
-    """y and found = the value and the place of each winner in its plane, 0 and −1 if there is none, of output rows."""
+    """y and found = the value and the place of each winner in its plane, 0 and −1 if there is none."""
     out = len(start)
     top, who = np.empty(whole(width, x), x.dtype), np.empty(whole(width, x), like.dtype)
     for job in range(first, last):
-        base, row = job // outer * plane, job % outer
-        low, high = ptr[row], ptr[row + 1]
-        if low < high:
-            column_tops(x, base, rows, low, high, width, least, top, who)
-        for j in range(out):
-            c = first_column(top, who, start[j], count[j], step) if low < high else -1
-            found[job * out + j] = rows[low + who[c]] + c if c >= 0 else -1
-            y[job * out + j] = 0
-            if c >= 0:
-                y[job * out + j] = top[c]
+        p, s = job // len(strips), job % len(strips)
+        for row in range(strips[s, 2], strips[s, 3]):
+            low, high, at = ptr[row], ptr[row + 1], (p * outer + row) * out
+            if low < high:
+                column_tops(x, p * plane, rows, low, high, width, least, top, who)
+            for j in range(out):
+                c = first_column(top, who, start[j], count[j], step) if low < high else -1
+                found[at + j] = rows[low + who[c]] + c if c >= 0 else -1
+                y[at + j] = 0
+                if c >= 0:
+                    y[at + j] = top[c]
 
 
 @kernel
@@ -135,7 +142,7 @@ def winner_columns_back(
     out = len(start)
     top, who = np.empty(whole(width, x), x.dtype), np.empty(whole(width, x), like.dtype)
     for job in range(first, last):
-        p, s = divmod(job, len(strips))
+        p, s = job // len(strips), job % len(strips)
         base, own, end = p * plane, strips[s, 0] * width, strips[s, 1] * width
         clear(gx, base + own, base + end)
         for row in range(strips[s, 2], strips[s, 3]):
@@ -184,7 +191,7 @@ def tied_columns_back(
     top, who = np.empty(cells, x.dtype), np.empty(cells, like.dtype)
     amount, counted = np.empty(cells, gx.dtype), np.empty(cells, gx.dtype)
     for job in range(first, last):
-        p, s = divmod(job, len(strips))
+        p, s = job // len(strips), job % len(strips)
         base, own, end = p * plane, strips[s, 0] * width, strips[s, 1] * width
         clear(gx, base + own, base + end)
         for row in range(strips[s, 2], strips[s, 3]):

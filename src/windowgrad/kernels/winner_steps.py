@@ -16,18 +16,6 @@ from windowgrad.kernels.simd import beats, load, select, splat, store
 
 
 @inlined
-def first_of_two(source: Any, a: int, b: int, i: Any, k: Any, cells: int, best: Any, to: int, who: Any, at: int) -> None:
-    one, two = splat(who, i), splat(who, k)
-    j = 0
-    while j < cells:
-        top, other = load(source, a + j), load(source, b + j)
-        better = beats(other, top)
-        store(best, to + j, select(better, other, top))
-        store(who, at + j, select(better, two, one))
-        j += lanes_of(source)
-
-
-@inlined
 def first_of_three(
     source: Any, a: int, b: int, c: int, i: Any, k: Any, m: Any, cells: int, best: Any, to: int, who: Any, at: int
 ) -> None:
@@ -60,15 +48,11 @@ def two_more(source: Any, a: int, b: int, i: Any, k: Any, cells: int, best: Any,
 @inlined
 def first_greatest(source: Any, offset: Any, name: Any, n: int, cells: int, best: Any, to: int, who: Any, at: int) -> None:
     """best[to:] = the greatest of n > 0 rows, cell by cell; who[at:] = the name of the first row that has it."""
-    q = min(n, 3)
-    if n >= 3:
-        first_of_three(
-            source, offset[0], offset[1], offset[2], name[0], name[1], name[2], cells, best, to, who, at
-        )  # fmt: skip
-    else:
-        first_of_two(source, offset[0], offset[n - 1], name[0], name[n - 1], cells, best, to, who, at)
+    k, m = min(1, n - 1), min(2, n - 1)  # a row twice is no more than once
+    first_of_three(source, offset[0], offset[k], offset[m], name[0], name[k], name[m], cells, best, to, who, at)
+    q = 3
     while q < n:
-        last = min(q + 1, n - 1)  # a row twice is no more than once
+        last = min(q + 1, n - 1)
         two_more(source, offset[q], offset[last], name[q], name[last], cells, best, to, who, at)
         q += 2
 
@@ -100,53 +84,19 @@ def pay_two(
 
 
 @inlined
-def pay_three(
-    who: Any, a: int, b: int, c: int, i: Any, k: Any, m: Any, amount: Any, d: int, e: int, f: int,
-    cells: int, total: Any, start: int, to: int,
-) -> None:  # fmt: skip
-    one, two, three = splat(who, i), splat(who, k), splat(who, m)
-    j = 0
-    while j < cells:
-        paid = load(total, start + j)
-        paid = select(load(who, a + j) == one, paid + load(amount, d + j), paid)
-        paid = select(load(who, b + j) == two, paid + load(amount, e + j), paid)
-        store(total, to + j, select(load(who, c + j) == three, paid + load(amount, f + j), paid))
-        j += lanes_of(total)
-
-
-@inlined
 def winnings(
     who: Any, at: int, amount: Any, start: int, offset: Any, name: Any, low: int, high: int,
     cells: int, total: Any, zeros: int, to: int,
 ) -> None:  # fmt: skip
     """total[to:] = the sum over the rows k of amount[start + offset[k]:] where who[at + offset[k]:] is name[k].
 
-    The rows are `low` to `high`; from `zeros` on, total has a row of zeros.
+    The rows are `low` to `high`; from `zeros` on, total has a row of zeros. With no rows, total stays as it is.
     """
     q, source = low, zeros
-    while q < high or source == zeros:
-        if q + 3 <= high:
-            o, p, r = offset[q], offset[q + 1], offset[q + 2]
-            pay_three(
-                who, at + o, at + p, at + r, name[q], name[q + 1], name[q + 2],
-                amount, start + o, start + p, start + r, cells, total, source, to,
-            )  # fmt: skip
-            q += 3
-        elif q + 2 <= high:
+    while q < high:
+        if q + 2 <= high:
             o, p = offset[q], offset[q + 1]
             pay_two(who, at + o, at + p, name[q], name[q + 1], amount, start + o, start + p, cells, total, source, to)
-            q += 2
-        elif q < high:
-            pay_one(who, at + offset[q], name[q], amount, start + offset[q], cells, total, source, to)
-            q += 1
         else:
-            copy_cells(total, zeros, total, to, cells)
-        source = to
-
-
-@inlined
-def copy_cells(source: Any, at: int, target: Any, to: int, cells: int) -> None:
-    j = 0
-    while j < cells:
-        store(target, to + j, load(source, at + j))
-        j += lanes_of(source)
+            pay_one(who, at + offset[q], name[q], amount, start + offset[q], cells, total, source, to)
+        q, source = q + 2, to

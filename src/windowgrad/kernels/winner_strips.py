@@ -20,18 +20,13 @@ SPANS = 4
 """A strip has at least so many times the rows that a window spans, so that little is computed twice."""
 
 
-def numbers_of(p: Plan) -> Array:
-    """The rows that the output rows see, as `p.rows`, but counted in rows."""
-    return p.rows // p.width
-
-
-def input_strips(p: Plan, spatial: tuple[int, ...]) -> Array:
+def input_strips(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> Array:
     """(a, b, low, high, top, bottom) of each strip; the rows it owns are those of the input."""
     height = p.plane_in // p.width
-    size = strip_height(p, spatial)
+    size = strip_height(p, spatial, block, spans)
     if size >= height:
         return np.array([[0, height, 0, p.outer, 0, height]], dtype=np.int64)
-    numbers, strips = numbers_of(p), []
+    numbers, strips = p.rows // p.width, []
     for a in range(0, height, size):
         b = min(a + size, height)
         seers = p.back_rows[p.back_ptr[a] : p.back_ptr[b]]
@@ -40,25 +35,25 @@ def input_strips(p: Plan, spatial: tuple[int, ...]) -> Array:
     return np.array(strips, dtype=np.int64)
 
 
-def output_strips(p: Plan, spatial: tuple[int, ...]) -> Array:
+def output_strips(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> Array:
     """(low, high, low, high, top, bottom) of each strip; the rows it owns are those of the output."""
     height = p.plane_in // p.width
-    size = max(1, strip_height(p, spatial) * p.outer // height)
+    size = max(1, strip_height(p, spatial, block, spans) * p.outer // height)
     if size >= p.outer:
         return np.array([[0, p.outer, 0, p.outer, 0, height]], dtype=np.int64)
-    numbers, strips = numbers_of(p), []
+    numbers, strips = p.rows // p.width, []
     for low in range(0, p.outer, size):
         high = min(low + size, p.outer)
         strips.append([low, high, low, high, *seen(p, numbers, low, high)])
     return np.array(strips, dtype=np.int64)
 
 
-def strip_height(p: Plan, spatial: tuple[int, ...]) -> int:
+def strip_height(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> int:
     """Rows of a strip: whole slabs of the outermost axis."""
     height = p.plane_in // p.width
-    if p.plane_in <= BLOCK:
+    if p.plane_in <= block:
         return height
-    size, slab = max(BLOCK // p.width, SPANS * window_span(p)), math.prod(spatial[1:-1])
+    size, slab = max(block // p.width, spans * window_span(p)), math.prod(spatial[1:-1])
     return -(-size // slab) * slab
 
 
