@@ -55,8 +55,12 @@ def helper(function: Callable[..., Any]) -> Dispatcher:
 
 
 def inlined(function: Callable[..., Any]) -> Dispatcher:
-    """A helper whose loop is so short that a call would cost as much: it stands in its callers' code, wherever they are."""
-    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=False, forceinline=True)(function)
+    """A helper that stands in its callers' code, since a call with its arrays would cost as much as its loop.
+
+    Python cannot call it: no entry is compiled for it.
+    """
+    options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=False, **options)(function)
 
 
 class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.jit import helper, inlined, kernel
+from windowgrad.kernels.jit import inlined, kernel
 from windowgrad.kernels.lanes import lanes_of
 from windowgrad.kernels.scalar import beats as comes_first
 from windowgrad.kernels.simd import beats, load, load_part, select, splat, store, store_part
 from windowgrad.kernels.winner_rows import clear
 
 
-@helper
+@inlined
 def whole(cells: int, a: Any) -> Any:
     """The cells of a row in whole vectors."""
     return (cells + lanes_of(a) - 1) // lanes_of(a) * lanes_of(a)
@@ -32,7 +32,7 @@ def cells_of(x: Any, at: int, left: int, rest: Any) -> Any:
     return load_part(x, at, left, rest)
 
 
-@helper
+@inlined
 def column_tops(x: Any, base: int, rows: Any, low: int, high: int, width: int, least: Any, top: Any, who: Any) -> None:
     """top = the greatest cell of each column of rows[low:high], who = the first of them that has it, counted from 0."""
     j, rest = 0, splat(top, least)
@@ -55,7 +55,7 @@ def column_tops(x: Any, base: int, rows: Any, low: int, high: int, width: int, l
         store(who, j, name)
 
 
-@helper
+@inlined
 def column_sums(x: Any, amount: Any, base: int, rows: Any, low: int, high: int, width: int, top: Any, total: Any) -> None:
     """total = the sum of the amounts of the cells that are the greatest of their column; without amounts, how many they are."""
     for j in range(0, width, lanes_of(x)):
@@ -69,7 +69,7 @@ def column_sums(x: Any, amount: Any, base: int, rows: Any, low: int, high: int, 
         store(total, j, paid)
 
 
-@helper
+@inlined
 def pay_columns(
     x: Any, gx: Any, base: int, rows: Any, low: int, high: int, first: int, last: int, width: int, top: Any, amount: Any
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.jit import helper, inlined, kernel
+from windowgrad.kernels.jit import inlined, kernel
 from windowgrad.kernels.lanes import even, lanes_of, mixed_high, mixed_low, odd
 from windowgrad.kernels.simd import load, load_part, load_part_as, splat, store, store_part
 from windowgrad.kernels.winner_steps import first_greatest, winnings
@@ -70,7 +70,7 @@ def join_row(phases: Any, length: int, gx: Any, at: int, line: Any) -> None:
             store_part(gx, at + j + lanes, mixed_high(one, two), width - j - lanes)
 
 
-@helper
+@inlined
 def block_rows(
     x: Any, base: int, top: int, bottom: int, back_ptr: Any, row: Any, least: Any, best: Any, tap: Any, slack: int,
     line: Any, sizes: Any, offset: Any, name: Any, edges: Any, initial: Any,
@@ -114,7 +114,7 @@ def filled(a: Any, value: Any) -> Any:
     return a
 
 
-@helper
+@inlined
 def choose_rows(
     best: Any, ptr: Any, numbers: Any, low: int, high: int, top: int, pitch: int, value: Any, who: Any, offset: Any, name: Any
 ) -> None:
@@ -125,7 +125,7 @@ def choose_rows(
             first_greatest(best, offset, name, n, pitch, value, to, who, to)
 
 
-@helper
+@inlined
 def pay_rows(
     who: Any, tap: Any, gradient: Any, back_ptr: Any, back_rows: Any, low: int, high: int, first: int, top: int,
     total: Any, phases: Any, row: Any, names: Any, gx: Any, base: int,
