@@ -57,6 +57,15 @@ def helper(function: Callable[..., Any]) -> Dispatcher:
     return numba.njit(**OPTIONS, forceinline=True)(function)
 
 
+def inlined(function: Callable[..., Any]) -> Dispatcher:
+    """A helper that stands in its callers' code, since a call with its arrays would cost as much as its loop.
+
+    Python cannot call it: no entry is compiled for it.
+    """
+    options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=False, **options)(function)
+
+
 class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types
     """The compiled signatures of one kernel; what Numba's dispatcher asks before and tells after it compiles."""
 

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from windowgrad.geometry import Sliding
-from windowgrad.kernels import axes, max_rows, scalar, winner_rows
+from windowgrad.geometry import Geometry, Sliding
+from windowgrad.kernels import axes, max_rows, scalar, winner_columns, winner_rows, winner_strips
 from windowgrad.kernels.axes import has_many_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, along, cells, computed, finished, laid_out, ordered, out_shape, planned, room
+from windowgrad.kernels.cells import Array, added, cells, computed, finished, laid_out, ordered, out_shape, planned, room
 from windowgrad.kernels.dtypes import derivative_of, is_float
-from windowgrad.kernels.plan import Plan, plan
+from windowgrad.kernels.plan import LARGEST_KEPT, Plan, plan
 from windowgrad.kernels.threads import run
+from windowgrad.kernels.winner_layout import layout
 from windowgrad.params import MaxParams
+
+Cut = Callable[[Plan, tuple[int, ...], int, int], Array]
+
+LARGEST_BLOCK = 1 << 26
+"""The most outputs along the rows that one window spans, when rows are reduced before columns."""
 
 
 @cache
@@ -25,27 +33,66 @@ def least(dtype: Any) -> Any:
     return dtype.type(-np.inf if is_float(dtype) else np.iinfo(dtype).min)
 
 
-def places(x: Array, p: Plan) -> Array | None:
-    """An empty array of the dtype in which row kernels carry places, or None if x has none."""
-    if x.itemsize in (4, 8) and p.plane_in < 1 << 31:
-        return np.empty(0, np.int32 if x.itemsize == 4 else np.int64)
-    return None
+def compared(x: Array, itemsize: int = 4) -> Array:
+    """The cells in a row, as numbers of at least `itemsize` bytes, in a dtype whose order is theirs."""
+    x = ordered(x)
+    size = max(x.itemsize, itemsize)
+    return x if x.itemsize == size else x.astype(np.dtype(f"{'f' if is_float(x.dtype) else 'i'}{size}"))
 
 
-def winners(params: MaxParams, x: Array, out: Array | None = None) -> Array:
-    """The place of each window's first winner in its plane, flat; −1 where there is none."""
+def places(x: Array) -> Array:
+    """An empty array of the dtype in which kernels carry rows and taps: an integer as wide as x."""
+    return np.empty(0, np.int32 if x.itemsize == 4 else np.int64)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How the planes are cut, and what is told of the plan to kernels that reduce rows first; None where columns come first."""
+
+    strips: Array
+    by_rows: tuple[Any, ...] | None
+
+
+def shares(params: MaxParams, x: Array, itemsize: int, cut: Cut) -> Shares:
+    """`cut` tells whose rows a strip owns. What follows from the shapes is kept with small plans."""
+    p, _ = planned(params, x)
+    make = kept_shares if len(p.rows) < LARGEST_KEPT else made_shares
+    return make(
+        params.geometry, params.geometry.split(x.shape)[1], 32 // itemsize, cut, winner_strips.BLOCK, winner_strips.SPANS
+    )
+
+
+def made_shares(geometry: Geometry, spatial: tuple[int, ...], lanes: int, cut: Cut, block: int, spans: int) -> Shares:
+    p = plan(geometry, spatial)
+    strips = cut(p, spatial, block, spans)
+    if p.kernel == 0 or p.stride > 2 or winner_strips.window_span(p) * p.out > LARGEST_BLOCK:
+        return Shares(strips, None)
+    longest = max(int(p.row_cells.max(initial=0)), int(np.diff(p.back_ptr).max(initial=0)))
+    most = int((strips[:, 5] - strips[:, 4]).max()), int((strips[:, 3] - strips[:, 2]).max()), longest
+    lists = p.ptr, p.rows // p.width, p.back_ptr, p.back_rows // p.out
+    return Shares(strips, (p.outer, p.plane_in, strips, most, *lists, *layout(p, lanes)))
+
+
+kept_shares = lru_cache(maxsize=256)(made_shares)
+
+
+def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:
+    """The value of each window's first winner and its place in its plane, flat; 0 and −1 where there is none."""
     p, planes = planned(params, x)
-    values, found = ordered(x), room(out, planes * p.plane_out, np.dtype(np.int64))
-    like = places(values, p)
+    values = compared(x)
+    y = room(out[0] if values.dtype == x.dtype else None, planes * p.plane_out, values.dtype)
+    found = room(out[1], planes * p.plane_out, np.dtype(np.int64))
+    given = values, y, found, least(values.dtype), places(values)
+    share = shares(params, x, values.itemsize, winner_strips.output_strips)
 
     def task(first: int, last: int) -> None:
-        if like is None:
-            scalar.winners(values, found, first, last, *cells(p))
+        if share.by_rows is not None:
+            winner_rows.winner_rows(*given, first, last, *share.by_rows)
         else:
-            winner_rows.winner_rows(values, found, least(values.dtype), like, first, last, *cells(p), *along(p))
+            winner_columns.winner_columns(*given, first, last, share.strips, *cells(p), p.width)
 
-    run(task, planes * p.outer, x.nbytes)
-    return found
+    run(task, planes * len(share.strips), x.nbytes)
+    return y, found
 
 
 def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any, out: Array | None = None) -> Array:
@@ -90,34 +137,44 @@ def max_task(x: Array, y: Array, low: Any, packed: Array, first: int, last: int)
 
 
 def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:
-    found = winners(params, x, out[1])
-    return taken(params, x, ordered(x), found, x.dtype, out[0]), found.reshape(out_shape(params.geometry, x.shape))
+    y, found = winners(params, x, out)
+    shape = out_shape(params.geometry, x.shape)
+    return y.astype(x.dtype, copy=False).reshape(shape), found.reshape(shape)
 
 
 def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(x.dtype, dx.dtype)
     if params.ties == "first":
-        return taken(params, x, added(dx), winners(params, x), dtype)
+        return taken(params, x, added(dx), winners(params, x)[1], dtype)
     p, planes = planned(params, x)
-    values, tangents, y = ordered(x), added(dx), empty((planes * p.plane_out,), computed(dtype))
-    split = params.ties == "split"
-    run(lambda first, last: scalar.tied_sums(values, tangents, y, split, first, last, *cells(p)), planes * p.outer, x.nbytes)
+    values, tangents = paired(x, dx, dtype)
+    y = empty((planes * p.plane_out,), tangents.dtype)
+    given = values, tangents, y, params.ties == "split", least(values.dtype), places(values)
+    run(lambda first, last: winner_columns.tied_columns(*given, first, last, *cells(p), p.width), planes * p.outer, x.nbytes)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
     p, planes = planned(params, x)
     dtype = derivative_of(x.dtype, g.dtype)
-    values, gradients, gx = ordered(x), added(g), empty((x.size,), computed(dtype))
-    like, split = places(values, p), params.ties == "split"
+    values, gradients = paired(x, g, dtype)
+    gx = empty((x.size,), gradients.dtype)
+    share = shares(params, x, values.itemsize, winner_strips.input_strips)
+    bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (share.strips, *cells(p), p.width)
 
     def task(first: int, last: int) -> None:
         if params.ties != "first":
-            scalar.tied_spread(values, gradients, gx, split, first, last, *cells(p))
-        elif like is None:
-            scalar.winners_back(values, gradients, gx, first, last, *cells(p))
+            winner_columns.tied_columns_back(values, gradients, gx, split, *bound, first, last, *rest)
+        elif share.by_rows is not None:
+            winner_rows.winner_rows_back(values, gradients, gx, *bound, first, last, *share.by_rows)
         else:
-            winner_rows.winner_rows_back(values, gradients, gx, least(values.dtype), like, first, last, *cells(p), *along(p))
+            winner_columns.winner_columns_back(values, gradients, gx, *bound, first, last, *rest)
 
-    run(task, planes, x.nbytes)
+    run(task, planes * len(share.strips), x.nbytes)
     return (finished(gx, x.shape, dtype),)
+
+
+def paired(x: Array, other: Array, dtype: Any) -> tuple[Array, Array]:
+    """The cells, and their tangents or gradients as floats that are as wide, of which a derivative of `dtype` is computed."""
+    values = compared(x, computed(dtype).itemsize)
+    return values, added(other).astype(np.float32 if values.itemsize == 4 else np.float64, copy=False)

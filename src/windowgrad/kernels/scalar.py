@@ -31,17 +31,6 @@ def winner(x: Any, base: int, row: int, ptr: Any, rows: Any, start: int, count: 
 
 
 @kernel
-def winners(
-    x: Any, found: Any, first: int, last: int, outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int
-) -> None:
-    out = len(start)
-    for job in range(first, last):
-        base, row = job // outer * plane, job % outer
-        for j in range(out):
-            found[job * out + j] = winner(x, base, row, ptr, rows, start[j], count[j], step)
-
-
-@kernel
 def take(x: Any, found: Any, y: Any, first: int, last: int, outputs: int, plane: int) -> None:
     """y = x at the found cells of planes `first` to `last`, 0 where there is none."""
     for p in range(first, last):
@@ -49,77 +38,6 @@ def take(x: Any, found: Any, y: Any, first: int, last: int, outputs: int, plane:
             y[o] = 0  # not in one expression with x: Numba takes a 64-bit unsigned integer or 0 for a float
             if found[o] >= 0:
                 y[o] = x[p * plane + found[o]]
-
-
-@kernel
-def winners_back(
-    x: Any, g: Any, gx: Any, first: int, last: int,
-    outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int,
-) -> None:  # fmt: skip
-    """Each gradient to its winner; planes `first` to `last`, gx is new."""
-    out = len(start)
-    for p in range(first, last):
-        base = p * plane
-        gx[base : base + plane] = 0
-        for row in range(outer):
-            for j in range(out):
-                cell = winner(x, base, row, ptr, rows, start[j], count[j], step)
-                if cell >= 0:
-                    gx[base + cell] += g[(p * outer + row) * out + j]
-
-
-@helper
-def ties(x: Any, base: int, top: int, row: int, ptr: Any, rows: Any, start: int, count: int, step: int) -> int:
-    """How many cells of a window equal the winner at `top`."""
-    among = 0
-    for q in range(ptr[row], ptr[row + 1]):
-        for t in range(count):
-            if not beats(x[base + top], x[base + rows[q] + start + t * step]):
-                among += 1
-    return among
-
-
-@kernel
-def tied_sums(
-    x: Any, dx: Any, y: Any, split: bool, first: int, last: int,
-    outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int,
-) -> None:  # fmt: skip
-    """The sum of the tangents of all winners, or their mean."""
-    out = len(start)
-    for job in range(first, last):
-        base, row = job // outer * plane, job % outer
-        for j in range(out):
-            top = winner(x, base, row, ptr, rows, start[j], count[j], step)
-            among = ties(x, base, top, row, ptr, rows, start[j], count[j], step) if split and top >= 0 else 1
-            total = 0.0
-            for q in range(ptr[row], ptr[row + 1]):
-                for t in range(count[j]):
-                    cell = base + rows[q] + start[j] + t * step
-                    if not beats(x[base + top], x[cell]):
-                        total += dx[cell]
-            y[job * out + j] = total / among
-
-
-@kernel
-def tied_spread(
-    x: Any, g: Any, gx: Any, split: bool, first: int, last: int,
-    outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int,
-) -> None:  # fmt: skip
-    """The gradient to every winner, or an even part of it; planes `first` to `last`, gx is new."""
-    out = len(start)
-    for p in range(first, last):
-        base = p * plane
-        gx[base : base + plane] = 0
-        for row in range(outer):
-            for j in range(out):
-                top = winner(x, base, row, ptr, rows, start[j], count[j], step)
-                among = ties(x, base, top, row, ptr, rows, start[j], count[j], step) if split and top >= 0 else 1
-                amount = g[(p * outer + row) * out + j] / among
-                for q in range(ptr[row], ptr[row + 1]):
-                    for t in range(count[j]):
-                        cell = base + rows[q] + start[j] + t * step
-                        if not beats(x[base + top], x[cell]):
-                            gx[cell] += amount
 
 
 # --- mean --------------------------------------------------------------------------------------------------------

@@ -218,8 +218,8 @@ larger = _binary(
 
 
 def _beats(builder: Any, a: Any, b: Any) -> Any:
-    appears = builder.and_(builder.fcmp_unordered("uno", a, a), builder.fcmp_ordered("ord", b, b))
-    return builder.or_(builder.fcmp_ordered(">", a, b), appears)
+    """Two comparisons: not less or equal, which any NaN is, and b is none."""
+    return builder.and_(builder.fcmp_ordered("ord", b, b), builder.fcmp_unordered(">", a, b))
 
 
 beats = _binary(

@@ -1,6 +1,12 @@
-"""The first winner of every window by rows: values and places are carried together, in row-major order, so ties are exact.
+"""The first winner of every window, separably: along each row which tap wins, then which of its rows wins each output.
 
-For dtypes of 4 and 8 bytes, whose places fit lane by lane into an integer of the same width.
+Both comparisons are strict and run in order, the last axis first, so the winner is the first in row-major order. The gradient
+goes back the same way: an input row collects from the outputs that it won, then each of its cells from the windows along the
+row that it won. Nothing is scattered, so all of it runs by vectors, and the cost is the sum of the sides.
+
+For windows that are alike along the row and 1 or 2 cells apart. `like` has the dtype of rows and taps, an integer as wide as x;
+`strips` is that of `winner_strips`, whose `top` is row 0 of a block; what follows the lists is a `Layout`. A row is kept by
+phases: cells a stride apart stand together, so that a tap of all windows is one run of cells.
 """
 
 from __future__ import annotations
@@ -9,110 +15,201 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.jit import helper, kernel
-from windowgrad.kernels.lanes import even
-from windowgrad.kernels.scalar import winner
-from windowgrad.kernels.simd import beats, iota, load, load_part, select, splat, store
+from windowgrad.kernels.jit import inlined, kernel
+from windowgrad.kernels.lanes import even, lanes_of, mixed_high, mixed_low, odd
+from windowgrad.kernels.simd import load, load_part, load_part_as, splat, store, store_part
+from windowgrad.kernels.winner_steps import first_greatest, winnings
 
 
-@helper
-def copy_row(x: Any, at: int, width: int, buffer: Any, before: int, least: Any) -> None:
-    lanes = 32 // buffer.itemsize
-    j = 0
-    while j + lanes <= width:
-        store(buffer, before + j, load(x, at + j))
-        j += lanes
-    if j < width:
-        store(buffer, before + j, load_part(x, at + j, width - j, splat(buffer, least)))
+@inlined
+def split_row(x: Any, at: int, row: Any, length: int, least: Any, line: Any) -> None:
+    """A row of x into its phases, each `length` long."""
+    width, _, _, stride, before, _ = line
+    lanes, j = lanes_of(x), 0
+    if stride == 1:
+        while j + lanes <= width:
+            store(row, before + j, load(x, at + j))
+            j += lanes
+        if j < width:
+            store(row, before + j, load_part(x, at + j, width - j, splat(row, least)))
+    else:
+        evens = before // 2 + before % 2 * length  # where even cells go, and odd ones
+        odds = (before + 1) // 2 + (before + 1) % 2 * length
+        while j + 2 * lanes <= width:
+            one, two = load(x, at + j), load(x, at + j + lanes)
+            store(row, evens + j // 2, even(one, two))
+            store(row, odds + j // 2, odd(one, two))
+            j += 2 * lanes
+        if j < width:
+            rest = splat(row, least)
+            one, two = load_part(x, at + j, width - j, rest), load_part(x, at + j + lanes, width - j - lanes, rest)
+            store(row, evens + j // 2, even(one, two))
+            store(row, odds + j // 2, odd(one, two))
 
 
-@helper
-def challenge(
-    buffer: Any, top: Any, place: Any, cell: int, start: Any, count: Any, step: int, taps: int, stride: int, before: int
-) -> None:
-    """The windows along one row against the best so far. `cell` is the place of the row's first cell."""
-    out, lanes = len(start), 32 // buffer.itemsize
-    if taps == 0 or stride > 2:
-        for j in range(out):
-            best, where = top[j], place[j]
-            for t in range(count[j]):
-                value = buffer[before + start[j] + t * step]
-                if value > best or (value != value and best == best):
-                    best, where = value, cell + start[j] + t * step
-            top[j], place[j] = best, where
-        return
-    cell -= before  # the place of the buffer's first entry
-    ramp = iota(place) * splat(place, stride)
-    j = 0
-    while j < out:
-        best, where = load(top, j), load(place, j)
-        for t in range(taps):
-            i = j * stride + t * step
-            value = load(buffer, i) if stride == 1 else even(load(buffer, i), load(buffer, i + lanes))
-            better = beats(value, best)
-            best, where = select(better, value, best), select(better, ramp + splat(place, cell + i), where)
-        store(top, j, best)
-        store(place, j, where)
-        j += lanes
+@inlined
+def join_row(phases: Any, length: int, gx: Any, at: int, line: Any) -> None:
+    """A row of gx from its phases, each `length` long."""
+    width, stride = line[0], line[3]
+    lanes, j = lanes_of(gx), 0
+    if stride == 1:
+        while j + lanes <= width:
+            store(gx, at + j, load(phases, j))
+            j += lanes
+        if j < width:
+            store_part(gx, at + j, load(phases, j), width - j)
+    else:
+        while j + 2 * lanes <= width:
+            one, two = load(phases, j // 2), load(phases, length + j // 2)
+            store(gx, at + j, mixed_low(one, two))
+            store(gx, at + j + lanes, mixed_high(one, two))
+            j += 2 * lanes
+        if j < width:
+            one, two = load(phases, j // 2), load(phases, length + j // 2)
+            store_part(gx, at + j, mixed_low(one, two), width - j)
+            store_part(gx, at + j + lanes, mixed_high(one, two), width - j - lanes)
 
 
-@helper
-def best_of_row(
-    x: Any, base: int, row: int, ptr: Any, rows: Any, start: Any, count: Any, step: int,
-    width: int, taps: int, stride: int, before: int, least: Any, buffer: Any, top: Any, place: Any,
+@inlined
+def block_rows(
+    x: Any, base: int, top: int, bottom: int, back_ptr: Any, row: Any, least: Any, best: Any, tap: Any, slack: int,
+    line: Any, sizes: Any, offset: Any, name: Any, edges: Any, initial: Any,
 ) -> None:  # fmt: skip
-    """top and place of every window of one output row; place is −1 where a window has no cell."""
-    out = len(start)
-    top[:] = least
-    place[:] = -1
-    for q in range(ptr[row], ptr[row + 1]):
-        copy_row(x, base + rows[q], width, buffer, before, least)
-        challenge(buffer, top, place, rows[q], start, count, step, taps, stride, before)
-    for j in range(out):
-        if place[j] < 0:  # no cell, or none above the least value there is
-            place[j] = winner(x, base, row, ptr, rows, start[j], count[j], step)
+    """best and tap of the windows along the rows `top` to `bottom` of a plane, of those that any window sees."""
+    width, taps, pitch, length = line[0], line[2], sizes[0], sizes[1]
+    for i in range(top, bottom):
+        if back_ptr[i] < back_ptr[i + 1]:
+            split_row(x, base + i * width, row, length, least, line)
+            to = (i - top) * pitch
+            first_greatest(row, offset, name, taps, pitch, best, to, tap, slack + to)
+            for e in range(len(edges)):  # where no cell is above the least value, the first wins, and not the padding before
+                at = slack + to + edges[e]
+                if tap[at] < initial[e] or initial[e] < 0:
+                    tap[at] = initial[e]
 
 
-@helper
-def buffers(x: Any, least: Any, like: Any, out: int, step: int, width: int, taps: int, stride: int, before: int) -> Any:
-    lanes = 32 // x.itemsize
-    cells = max(before + width, (out - 1) * stride + (taps - 1) * step + 1) + (stride + 3) * lanes
-    return np.full(cells, least, x.dtype), np.empty(out + lanes, x.dtype), np.empty(out + lanes, like.dtype)
+@inlined
+def clear(gx: Any, low: int, high: int) -> None:
+    lanes = lanes_of(gx)
+    while low + lanes <= high:
+        store(gx, low, splat(gx, 0))
+        low += lanes
+    if low < high:
+        store_part(gx, low, splat(gx, 0), high - low)
+
+
+@inlined
+def rows_of(numbers: Any, low: int, high: int, top: int, pitch: int, offset: Any, name: Any) -> int:
+    """The rows numbers[low:high] as entries of a block: their offsets and their names, and how many they are."""
+    for q in range(low, high):
+        name[q - low] = numbers[q] - top
+        offset[q - low] = name[q - low] * pitch
+    return high - low
+
+
+@inlined
+def filled(a: Any, value: Any) -> Any:
+    for i in range(len(a)):
+        a[i] = value
+    return a
+
+
+@inlined
+def choose_rows(
+    best: Any, ptr: Any, numbers: Any, low: int, high: int, top: int, pitch: int, value: Any, who: Any, offset: Any, name: Any
+) -> None:
+    """value and who = the winners of the output rows `low` to `high` among the rows of a block; who is counted from `top`."""
+    for o in range(low, high):
+        if ptr[o] < ptr[o + 1]:
+            n, to = rows_of(numbers, ptr[o], ptr[o + 1], top, pitch, offset, name), (o - low) * pitch
+            first_greatest(best, offset, name, n, pitch, value, to, who, to)
+
+
+@inlined
+def pay_rows(
+    who: Any, tap: Any, gradient: Any, back_ptr: Any, back_rows: Any, low: int, high: int, first: int, top: int,
+    total: Any, phases: Any, row: Any, names: Any, gx: Any, base: int,
+    line: Any, sizes: Any, back_phase: Any, back_offset: Any, back_name: Any,
+) -> None:  # fmt: skip
+    """gx of the rows `low` to `high`; the output rows of the block are counted from `first`, its rows from `top`."""
+    width, stride, (pitch, _, slack, part) = line[0], line[3], sizes
+    start = low - low  # not 0: for a literal, Numba compiles a helper once more
+    for i in range(low, high):
+        n = rows_of(back_rows, back_ptr[i], back_ptr[i + 1], first, pitch, row, names)
+        if n == 0:
+            clear(gx, base + i * width, base + (i + 1) * width)
+            continue
+        for q in range(n):
+            names[q] = i - top
+        winnings(who, start, gradient, start, row, names, start, n, pitch, total, pitch + 2 * slack, slack)
+        for phase in range(stride):
+            winnings(
+                tap, slack + (i - top) * pitch, total, slack, back_offset, back_name,
+                back_phase[phase], back_phase[phase + 1], part, phases, stride * part, phase * part,
+            )  # fmt: skip
+        join_row(phases, part, gx, base + i * width, line)
 
 
 @kernel
 def winner_rows(
-    x: Any, found: Any, least: Any, like: Any, first: int, last: int, outer: int, plane: int, ptr: Any, rows: Any,
-    start: Any, count: Any, step: int, width: int, taps: int, stride: int, before: int,
+    x: Any, y: Any, found: Any, least: Any, like: Any, first: int, last: int,
+    outer: int, plane: int, strips: Any, most: Any, ptr: Any, numbers: Any, back_ptr: Any, back_rows: Any,
+    line: Any, sizes: Any, offset: Any, name: Any, back_phase: Any, back_offset: Any, back_name: Any, edges: Any, initial: Any,
 ) -> None:  # fmt: skip
-    """found = the place of each winner in its plane; `like` has the dtype of places, an integer as wide as x."""
-    out = len(start)
-    buffer, top, place = buffers(x, least, like, out, step, width, taps, stride, before)
+    """y and found = the value and the place of each winner in its plane, 0 and −1 if there is none."""
+    width, out, _, stride, before, step = line
+    pitch, (height, rows, longest) = sizes[0], most
+    row = filled(np.empty(stride * sizes[1], x.dtype), least)
+    best, tap = np.empty(height * pitch, x.dtype), np.empty(height * pitch, like.dtype)
+    value, who = np.empty(rows * pitch, x.dtype), np.empty(rows * pitch, like.dtype)
+    at_row, of_row = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    start = first - first  # not 0: for a literal, Numba compiles a helper once more
     for job in range(first, last):
-        base, row = job // outer * plane, job % outer
-        best_of_row(
-            x, base, row, ptr, rows, start, count, step, width, taps, stride, before, least, buffer, top, place
+        p, s = job // len(strips), job % len(strips)
+        base, top = p * plane, strips[s, 4]
+        block_rows(
+            x, base, top, strips[s, 5], back_ptr, row, least, best, tap, start, line, sizes, offset, name, edges, initial
         )  # fmt: skip
-        for j in range(out):
-            found[job * out + j] = place[j]
+        low, high = strips[s, 2], strips[s, 3]
+        choose_rows(best, ptr, numbers, low, high, top, pitch, value, who, at_row, of_row)
+        for o in range(low, high):
+            at, to, some = (p * outer + o) * out, (o - low) * pitch, ptr[o] < ptr[o + 1]
+            for j in range(out):
+                t = tap[who[to + j] * pitch + j] if some else -1
+                found[at + j] = (who[to + j] + top) * width + j * stride - before + t * step if t >= 0 else -1
+                y[at + j] = value[to + j]
+                if t < 0:
+                    y[at + j] = 0
 
 
 @kernel
 def winner_rows_back(
-    x: Any, g: Any, gx: Any, least: Any, like: Any, first: int, last: int, outer: int, plane: int, ptr: Any, rows: Any,
-    start: Any, count: Any, step: int, width: int, taps: int, stride: int, before: int,
+    x: Any, g: Any, gx: Any, least: Any, like: Any, first: int, last: int,
+    outer: int, plane: int, strips: Any, most: Any, ptr: Any, numbers: Any, back_ptr: Any, back_rows: Any,
+    line: Any, sizes: Any, offset: Any, name: Any, back_phase: Any, back_offset: Any, back_name: Any, edges: Any, initial: Any,
 ) -> None:  # fmt: skip
-    """Each gradient to its winner; planes `first` to `last`, gx is new."""
-    out = len(start)
-    buffer, top, place = buffers(x, least, like, out, step, width, taps, stride, before)
-    for p in range(first, last):
-        base = p * plane
-        gx[base : base + plane] = 0
-        for row in range(outer):
-            best_of_row(
-                x, base, row, ptr, rows, start, count, step, width, taps, stride, before, least, buffer, top, place
-            )  # fmt: skip
-            at = (p * outer + row) * out
-            for j in range(out):
-                if place[j] >= 0:
-                    gx[base + place[j]] += g[at + j]
+    """Each gradient to its winner; strips `first` to `last` of all planes, gx is new."""
+    out, stride, (pitch, length, slack, part) = line[1], line[3], sizes
+    lanes, (height, rows, longest) = lanes_of(x), most
+    row = filled(np.empty(stride * length, x.dtype), least)
+    best, tap = np.empty(height * pitch, x.dtype), np.empty(height * pitch + 2 * slack, like.dtype)
+    value, who = np.empty(rows * pitch, x.dtype), np.empty(rows * pitch, like.dtype)
+    gradient, total = np.empty(rows * pitch, gx.dtype), filled(np.empty(2 * (pitch + slack), gx.dtype), 0)
+    phases = filled(np.empty((stride + 1) * part, gx.dtype), 0)
+    at_row, of_row = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    for job in range(first, last):
+        p, s = job // len(strips), job % len(strips)
+        base, low, top = p * plane, strips[s, 2], strips[s, 4]
+        block_rows(
+            x, base, top, strips[s, 5], back_ptr, row, least, best, tap, slack, line, sizes, offset, name, edges, initial
+        )  # fmt: skip
+        choose_rows(best, ptr, numbers, low, strips[s, 3], top, pitch, value, who, at_row, of_row)
+        for o in range(low, strips[s, 3]):
+            at, to, j = (p * outer + o) * out, (o - low) * pitch, 0
+            while j < out:
+                store(gradient, to + j, load_part_as(g, at + j, min(out - j, lanes), gradient))
+                j += lanes
+        pay_rows(
+            who, tap, gradient, back_ptr, back_rows, strips[s, 0], strips[s, 1], low, top, total, phases, at_row, of_row,
+            gx, base, line, sizes, back_phase, back_offset, back_name,
+        )  # fmt: skip
