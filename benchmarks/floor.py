@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from cases import Array, Case
 
-from windowgrad.kernels.jit import helper
+from windowgrad.kernels.jit import compiled, helper
 from windowgrad.kernels.simd import larger, load, store
 from windowgrad.kernels.threads import run
 
@@ -31,7 +31,7 @@ def read(a, top, first, last):
     return larger(larger(one, two), larger(three, four))
 
 
-@helper
+@compiled
 def move(a, b, y, blocks, first, last):
     """Block by block: the share of a and of b is read, that of y written. All are float32, at most 7 cells at an end stay."""
     cells_a, cells_b, cells_y = len(a) // 8, len(b) // 8, len(y) // 8

@@ -3,7 +3,7 @@
 import numpy as np
 
 from windowgrad.kernels import lanes, simd, vectors
-from windowgrad.kernels.jit import helper
+from windowgrad.kernels.jit import compiled
 
 FLOATS = [np.dtype(name) for name in ("float32", "float64")]
 INTEGERS = [np.dtype(f"{sign}int{width}") for sign in ("", "u") for width in (8, 16, 32, 64)]
@@ -59,4 +59,4 @@ def written(arguments, lines):
     """One compiled function of all the lines: compiling is what these tests pay for."""
     space = {**vars(lanes), **vars(simd), "__name__": __name__}
     exec(f"def made({arguments}):\n" + "\n".join(f"    {line}" for line in lines), space)
-    return helper(space["made"])
+    return compiled(space["made"])

@@ -5,29 +5,29 @@ import numpy as np
 import pytest
 
 from windowgrad.kernels.exponential import exponential, logarithm, quick_logarithm, quick_power
-from windowgrad.kernels.jit import helper
+from windowgrad.kernels.jit import compiled
 from windowgrad.kernels.simd import load, store
 
 
-@helper
+@compiled
 def exponentials(x, y):
     for i in range(0, len(x), 4):
         store(y, i, exponential(load(x, i)))
 
 
-@helper
+@compiled
 def logarithms(x, y):
     for i in range(0, len(x), 4):
         store(y, i, logarithm(load(x, i)))
 
 
-@helper
+@compiled
 def quick_powers(x, y):
     for i in range(0, len(x), 4):
         store(y, i, quick_power(load(x, i)))
 
 
-@helper
+@compiled
 def quick_logarithms(x, y):
     for i in range(0, len(x), 4):
         store(y, i, quick_logarithm(load(x, i)))

@@ -46,24 +46,23 @@ OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmat
 
 def kernel(function: Callable[..., Any]) -> Dispatcher:
     """Compile on first call with each signature, and keep the result on disk. The kernel runs without the GIL."""
-    compiled = numba.njit(**OPTIONS)(function)
+    made = compiled(function)
     if not config.DISABLE_JIT:
-        compiled._cache = KernelCache(function)
-    return compiled
+        made._cache = KernelCache(function)
+    return made
+
+
+def compiled(function: Callable[..., Any]) -> Dispatcher:
+    """A kernel that is not kept."""
+    return numba.njit(**OPTIONS)(function)
 
 
 def helper(function: Callable[..., Any]) -> Dispatcher:
-    """A function for kernels to call. It becomes part of them: a call would cost more than many a loop, for its arrays."""
-    return numba.njit(**OPTIONS, forceinline=True)(function)
-
-
-def inlined(function: Callable[..., Any]) -> Dispatcher:
-    """A helper that stands in its callers' code, since a call with its arrays would cost as much as its loop.
+    """A function for kernels to call. It becomes part of their code, where a call would cost as much as its loop.
 
     Python cannot call it: no entry is compiled for it.
     """
-    options = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.njit(nogil=True, error_model="numpy", boundscheck=False, fastmath=False, **options)(function)
+    return numba.njit(**OPTIONS, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
 class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types

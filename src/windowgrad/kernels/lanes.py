@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from windowgrad.kernels.vectors import Vec, kind, llvm, spread, vec
+from windowgrad.kernels.vectors import Vec, kind, llvm, spread
 
 
 def _shuffle(name: str, doc: str, lanes: Callable[[int], list[int]]) -> Any:
@@ -92,13 +92,3 @@ def _bitwise(name: str, doc: str, instruction: Callable[..., Any]) -> Any:
 shift_left = _bitwise("shift_left", "The bits of each lane moved up by n.", ir.IRBuilder.shl)
 shift_right = _bitwise("shift_right", "The bits of each lane moved down by n, zeros above them.", ir.IRBuilder.lshr)
 masked = _bitwise("masked", "The bits of each lane that are set in n.", ir.IRBuilder.and_)
-
-
-@intrinsic
-def lanes_of(typing: Any, a: Any) -> Any:
-    """How many cells of the array `a` a vector has: a constant, also where the array is an argument."""
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(64), vec(a.dtype).lanes)
-
-    return types.intp(a), emit

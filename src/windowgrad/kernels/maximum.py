@@ -53,17 +53,17 @@ class Shares:
     by_rows: tuple[Any, ...] | None
 
 
-def shares(params: MaxParams, x: Array, itemsize: int, cut: Cut) -> Shares:
+def shares(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, itemsize: int, cut: Cut) -> Shares:
     """`cut` tells whose rows a strip owns. What follows from the shapes is kept with small plans."""
-    p, _ = planned(params, x)
     make = kept_shares if len(p.rows) < LARGEST_KEPT else made_shares
-    return make(
-        params.geometry, params.geometry.split(x.shape)[1], 32 // itemsize, cut, winner_strips.BLOCK, winner_strips.SPANS
-    )
+    spatial = params.geometry.split(shape)[1]
+    return make(params.geometry, spatial, channels, 32 // itemsize, cut, winner_strips.BLOCK, winner_strips.SPANS)
 
 
-def made_shares(geometry: Geometry, spatial: tuple[int, ...], lanes: int, cut: Cut, block: int, spans: int) -> Shares:
-    p = plan(geometry, spatial)
+def made_shares(
+    geometry: Geometry, spatial: tuple[int, ...], channels: int, lanes: int, cut: Cut, block: int, spans: int
+) -> Shares:
+    p = plan(geometry, spatial, channels)
     strips = cut(p, spatial, block, spans)
     if p.kernel == 0 or p.stride > 2 or winner_strips.window_span(p) * p.out > LARGEST_BLOCK:
         return Shares(strips, None)
@@ -83,7 +83,7 @@ def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] 
     y = room(out[0] if values.dtype == x.dtype else None, planes * p.plane_out, values.dtype)
     found = room(out[1], planes * p.plane_out, np.dtype(np.int64))
     given = values, y, found, least(values.dtype), places(values)
-    share = shares(params, x, values.itemsize, winner_strips.output_strips)
+    share = shares(params, x.shape, p, 1, values.itemsize, winner_strips.output_strips)
 
     def task(first: int, last: int) -> None:
         if share.by_rows is not None:
@@ -155,11 +155,12 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
-    p, planes = planned(params, x)
-    dtype = derivative_of(x.dtype, g.dtype)
-    values, gradients = paired(x, g, dtype)
+    layout = laid_out(params, x)
+    dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
+    values, gradients = paired(layout.stored(x), layout.stored(g), dtype)
     gx = empty((x.size,), gradients.dtype)
-    share = shares(params, x, values.itemsize, winner_strips.input_strips)
+    channels = x.shape[layout.channel] if layout.last else 1
+    share = shares(params, x.shape, p, channels, values.itemsize, winner_strips.input_strips)
     bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (share.strips, *cells(p), p.width)
 
     def task(first: int, last: int) -> None:
@@ -170,8 +171,8 @@ def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
         else:
             winner_columns.winner_columns_back(values, gradients, gx, *bound, first, last, *rest)
 
-    run(task, planes * len(share.strips), x.nbytes)
-    return (finished(gx, x.shape, dtype),)
+    run(task, layout.planes * len(share.strips), x.nbytes)
+    return (layout.finished(gx, x.shape, dtype),)
 
 
 def paired(x: Array, other: Array, dtype: Any) -> tuple[Array, Array]:

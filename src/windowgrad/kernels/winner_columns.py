@@ -11,32 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.jit import inlined, kernel
-from windowgrad.kernels.lanes import lanes_of
+from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.scalar import beats as comes_first
-from windowgrad.kernels.simd import beats, load, load_part, select, splat, store, store_part
+from windowgrad.kernels.simd import beats, lanes, load, load_part, select, splat, store, store_part
 from windowgrad.kernels.winner_rows import clear
 
 
-@inlined
+@helper
 def whole(cells: int, a: Any) -> Any:
     """The cells of a row in whole vectors."""
-    return (cells + lanes_of(a) - 1) // lanes_of(a) * lanes_of(a)
+    return (cells + lanes(a) - 1) // lanes(a) * lanes(a)
 
 
-@inlined
+@helper
 def cells_of(x: Any, at: int, left: int, rest: Any) -> Any:
     """The next cells of a row that has so many left; `rest` past its end."""
-    if left >= lanes_of(x):
+    if left >= lanes(x):
         return load(x, at)
     return load_part(x, at, left, rest)
 
 
-@inlined
+@helper
 def column_tops(x: Any, base: int, rows: Any, low: int, high: int, width: int, least: Any, top: Any, who: Any) -> None:
     """top = the greatest cell of each column of rows[low:high], who = the first of them that has it, counted from 0."""
     j, rest = 0, splat(top, least)
-    while j + lanes_of(x) <= width:
+    while j + lanes(x) <= width:
         best, name = load(x, base + rows[low] + j), splat(who, 0)
         for q in range(low + 1, high):
             value = load(x, base + rows[q] + j)
@@ -44,7 +43,7 @@ def column_tops(x: Any, base: int, rows: Any, low: int, high: int, width: int, l
             best, name = select(better, value, best), select(better, splat(who, q - low), name)
         store(top, j, best)
         store(who, j, name)
-        j += lanes_of(x)
+        j += lanes(x)
     if j < width:
         best, name = load_part(x, base + rows[low] + j, width - j, rest), splat(who, 0)
         for q in range(low + 1, high):
@@ -55,10 +54,10 @@ def column_tops(x: Any, base: int, rows: Any, low: int, high: int, width: int, l
         store(who, j, name)
 
 
-@inlined
+@helper
 def column_sums(x: Any, amount: Any, base: int, rows: Any, low: int, high: int, width: int, top: Any, total: Any) -> None:
     """total = the sum of the amounts of the cells that are the greatest of their column; without amounts, how many they are."""
-    for j in range(0, width, lanes_of(x)):
+    for j in range(0, width, lanes(x)):
         best, none, left = load(top, j), splat(total, 0), width - j
         paid, one = none, splat(total, 1)
         for q in range(low, high):
@@ -69,7 +68,7 @@ def column_sums(x: Any, amount: Any, base: int, rows: Any, low: int, high: int, 
         store(total, j, paid)
 
 
-@inlined
+@helper
 def pay_columns(
     x: Any, gx: Any, base: int, rows: Any, low: int, high: int, first: int, last: int, width: int, top: Any, amount: Any
 ) -> None:
@@ -77,17 +76,17 @@ def pay_columns(
     for q in range(low, high):
         if first <= rows[q] < last:
             at, j = base + rows[q], 0
-            while j + lanes_of(x) <= width:
+            while j + lanes(x) <= width:
                 paid = load(gx, at + j)
                 store(gx, at + j, select(beats(load(top, j), load(x, at + j)), paid, paid + load(amount, j)))
-                j += lanes_of(x)
+                j += lanes(x)
             if j < width:
                 best, left = load(top, j), width - j
                 paid, behind = load_part(gx, at + j, left, splat(gx, 0)), beats(best, load_part(x, at + j, left, best))
                 store_part(gx, at + j, select(behind, paid, paid + load(amount, j)), left)
 
 
-@inlined
+@helper
 def first_column(top: Any, who: Any, start: int, count: int, step: int) -> int:
     """The column of the first winner of one window in row-major order, −1 if it has no cell."""
     if count == 0:
@@ -101,7 +100,7 @@ def first_column(top: Any, who: Any, start: int, count: int, step: int) -> int:
     return best
 
 
-@inlined
+@helper
 def winners_in(top: Any, best: int, number: Any, start: int, count: int, step: int) -> Any:
     """The sum of the numbers of the columns that equal the best one."""
     total = 0.0

@@ -15,65 +15,65 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.jit import inlined, kernel
-from windowgrad.kernels.lanes import even, lanes_of, mixed_high, mixed_low, odd
-from windowgrad.kernels.simd import load, load_part, load_part_as, splat, store, store_part
+from windowgrad.kernels.jit import helper, kernel
+from windowgrad.kernels.lanes import even, mixed_high, mixed_low, odd
+from windowgrad.kernels.simd import address, alive, lanes, load, load_part, load_part_as, splat, store, store_part
 from windowgrad.kernels.winner_steps import first_greatest, winnings
 
 
-@inlined
+@helper
 def split_row(x: Any, at: int, row: Any, length: int, least: Any, line: Any) -> None:
     """A row of x into its phases, each `length` long."""
     width, _, _, stride, before, _ = line
-    lanes, j = lanes_of(x), 0
+    n, j = lanes(x), 0
     if stride == 1:
-        while j + lanes <= width:
+        while j + n <= width:
             store(row, before + j, load(x, at + j))
-            j += lanes
+            j += n
         if j < width:
             store(row, before + j, load_part(x, at + j, width - j, splat(row, least)))
     else:
         evens = before // 2 + before % 2 * length  # where even cells go, and odd ones
         odds = (before + 1) // 2 + (before + 1) % 2 * length
-        while j + 2 * lanes <= width:
-            one, two = load(x, at + j), load(x, at + j + lanes)
+        while j + 2 * n <= width:
+            one, two = load(x, at + j), load(x, at + j + n)
             store(row, evens + j // 2, even(one, two))
             store(row, odds + j // 2, odd(one, two))
-            j += 2 * lanes
+            j += 2 * n
         if j < width:
             rest = splat(row, least)
-            one, two = load_part(x, at + j, width - j, rest), load_part(x, at + j + lanes, width - j - lanes, rest)
+            one, two = load_part(x, at + j, width - j, rest), load_part(x, at + j + n, width - j - n, rest)
             store(row, evens + j // 2, even(one, two))
             store(row, odds + j // 2, odd(one, two))
 
 
-@inlined
+@helper
 def join_row(phases: Any, length: int, gx: Any, at: int, line: Any) -> None:
     """A row of gx from its phases, each `length` long."""
     width, stride = line[0], line[3]
-    lanes, j = lanes_of(gx), 0
+    n, j = lanes(gx), 0
     if stride == 1:
-        while j + lanes <= width:
+        while j + n <= width:
             store(gx, at + j, load(phases, j))
-            j += lanes
+            j += n
         if j < width:
             store_part(gx, at + j, load(phases, j), width - j)
     else:
-        while j + 2 * lanes <= width:
+        while j + 2 * n <= width:
             one, two = load(phases, j // 2), load(phases, length + j // 2)
             store(gx, at + j, mixed_low(one, two))
-            store(gx, at + j + lanes, mixed_high(one, two))
-            j += 2 * lanes
+            store(gx, at + j + n, mixed_high(one, two))
+            j += 2 * n
         if j < width:
             one, two = load(phases, j // 2), load(phases, length + j // 2)
             store_part(gx, at + j, mixed_low(one, two), width - j)
-            store_part(gx, at + j + lanes, mixed_high(one, two), width - j - lanes)
+            store_part(gx, at + j + n, mixed_high(one, two), width - j - n)
 
 
-@inlined
+@helper
 def block_rows(
     x: Any, base: int, top: int, bottom: int, back_ptr: Any, row: Any, least: Any, best: Any, tap: Any, slack: int,
-    line: Any, sizes: Any, offset: Any, name: Any, edges: Any, initial: Any,
+    line: Any, sizes: Any, offset: Any, name: Any, edges: Any, initial: Any, strange: int,
 ) -> None:  # fmt: skip
     """best and tap of the windows along the rows `top` to `bottom` of a plane, of those that any window sees."""
     width, taps, pitch, length = line[0], line[2], sizes[0], sizes[1]
@@ -82,23 +82,23 @@ def block_rows(
             split_row(x, base + i * width, row, length, least, line)
             to = (i - top) * pitch
             first_greatest(row, offset, name, taps, pitch, best, to, tap, slack + to)
-            for e in range(len(edges)):  # where no cell is above the least value, the first wins, and not the padding before
+            for e in range(strange):  # where no cell is above the least value, the first wins, and not the padding before
                 at = slack + to + edges[e]
                 if tap[at] < initial[e] or initial[e] < 0:
                     tap[at] = initial[e]
 
 
-@inlined
+@helper
 def clear(gx: Any, low: int, high: int) -> None:
-    lanes = lanes_of(gx)
-    while low + lanes <= high:
+    n = lanes(gx)
+    while low + n <= high:
         store(gx, low, splat(gx, 0))
-        low += lanes
+        low += n
     if low < high:
         store_part(gx, low, splat(gx, 0), high - low)
 
 
-@inlined
+@helper
 def rows_of(numbers: Any, low: int, high: int, top: int, pitch: int, offset: Any, name: Any) -> int:
     """The rows numbers[low:high] as entries of a block: their offsets and their names, and how many they are."""
     for q in range(low, high):
@@ -107,14 +107,14 @@ def rows_of(numbers: Any, low: int, high: int, top: int, pitch: int, offset: Any
     return high - low
 
 
-@inlined
+@helper
 def filled(a: Any, value: Any) -> Any:
     for i in range(len(a)):
         a[i] = value
     return a
 
 
-@inlined
+@helper
 def choose_rows(
     best: Any, ptr: Any, numbers: Any, low: int, high: int, top: int, pitch: int, value: Any, who: Any, offset: Any, name: Any
 ) -> None:
@@ -125,7 +125,7 @@ def choose_rows(
             first_greatest(best, offset, name, n, pitch, value, to, who, to)
 
 
-@inlined
+@helper
 def pay_rows(
     who: Any, tap: Any, gradient: Any, back_ptr: Any, back_rows: Any, low: int, high: int, first: int, top: int,
     total: Any, phases: Any, row: Any, names: Any, gx: Any, base: int,
@@ -163,12 +163,19 @@ def winner_rows(
     best, tap = np.empty(height * pitch, x.dtype), np.empty(height * pitch, like.dtype)
     value, who = np.empty(rows * pitch, x.dtype), np.empty(rows * pitch, like.dtype)
     at_row, of_row = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    strange, spaces = len(edges), (row, best, tap, value, who, at_row, of_row)
+    x, y, found = address(x), address(y), address(found)
+    ptr, numbers, back_ptr, back_rows = address(ptr), address(numbers), address(back_ptr), address(back_rows)
+    offset, name, edges, initial = address(offset), address(name), address(edges), address(initial)
+    row, best, tap, value, who = address(row), address(best), address(tap), address(value), address(who)
+    at_row, of_row = address(at_row), address(of_row)
     start = first - first  # not 0: for a literal, Numba compiles a helper once more
     for job in range(first, last):
         p, s = job // len(strips), job % len(strips)
         base, top = p * plane, strips[s, 4]
         block_rows(
-            x, base, top, strips[s, 5], back_ptr, row, least, best, tap, start, line, sizes, offset, name, edges, initial
+            x, base, top, strips[s, 5], back_ptr, row, least, best, tap, start, line, sizes, offset, name, edges, initial,
+            strange,
         )  # fmt: skip
         low, high = strips[s, 2], strips[s, 3]
         choose_rows(best, ptr, numbers, low, high, top, pitch, value, who, at_row, of_row)
@@ -180,6 +187,7 @@ def winner_rows(
                 y[at + j] = value[to + j]
                 if t < 0:
                     y[at + j] = 0
+    alive(spaces)
 
 
 @kernel
@@ -190,26 +198,41 @@ def winner_rows_back(
 ) -> None:  # fmt: skip
     """Each gradient to its winner; strips `first` to `last` of all planes, gx is new."""
     out, stride, (pitch, length, slack, part) = line[1], line[3], sizes
-    lanes, (height, rows, longest) = lanes_of(x), most
+    n, (height, rows, longest) = lanes(x), most
     row = filled(np.empty(stride * length, x.dtype), least)
     best, tap = np.empty(height * pitch, x.dtype), np.empty(height * pitch + 2 * slack, like.dtype)
     value, who = np.empty(rows * pitch, x.dtype), np.empty(rows * pitch, like.dtype)
     gradient, total = np.empty(rows * pitch, gx.dtype), filled(np.empty(2 * (pitch + slack), gx.dtype), 0)
     phases = filled(np.empty((stride + 1) * part, gx.dtype), 0)
     at_row, of_row = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    strange, spaces = len(edges), (row, best, tap, value, who, gradient, total, phases, at_row, of_row)
+    x, g, gx = address(x), address(g), address(gx)
+    ptr, numbers, back_ptr, back_rows = address(ptr), address(numbers), address(back_ptr), address(back_rows)
+    offset, name, edges, initial = address(offset), address(name), address(edges), address(initial)
+    row, best, tap, value, who = address(row), address(best), address(tap), address(value), address(who)
+    gradient, total, phases, at_row, of_row = (
+        address(gradient),
+        address(total),
+        address(phases),
+        address(at_row),
+        address(of_row),
+    )
+    back_phase, back_offset, back_name = address(back_phase), address(back_offset), address(back_name)
     for job in range(first, last):
         p, s = job // len(strips), job % len(strips)
         base, low, top = p * plane, strips[s, 2], strips[s, 4]
         block_rows(
-            x, base, top, strips[s, 5], back_ptr, row, least, best, tap, slack, line, sizes, offset, name, edges, initial
+            x, base, top, strips[s, 5], back_ptr, row, least, best, tap, slack, line, sizes, offset, name, edges, initial,
+            strange,
         )  # fmt: skip
         choose_rows(best, ptr, numbers, low, strips[s, 3], top, pitch, value, who, at_row, of_row)
         for o in range(low, strips[s, 3]):
             at, to, j = (p * outer + o) * out, (o - low) * pitch, 0
             while j < out:
-                store(gradient, to + j, load_part_as(g, at + j, min(out - j, lanes), gradient))
-                j += lanes
+                store(gradient, to + j, load_part_as(g, at + j, min(out - j, n), gradient))
+                j += n
         pay_rows(
             who, tap, gradient, back_ptr, back_rows, strips[s, 0], strips[s, 1], low, top, total, phases, at_row, of_row,
             gx, base, line, sizes, back_phase, back_offset, back_name,
         )  # fmt: skip
+    alive(spaces)

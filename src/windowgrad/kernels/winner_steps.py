@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowgrad.kernels.jit import inlined
-from windowgrad.kernels.lanes import lanes_of
-from windowgrad.kernels.simd import beats, load, select, splat, store
+from windowgrad.kernels.jit import helper
+from windowgrad.kernels.simd import beats, lanes, load, select, splat, store
 
 # --- the first greatest ------------------------------------------------------------------------------------------
 
 
-@inlined
+@helper
 def first_of_three(
     source: Any, a: int, b: int, c: int, i: Any, k: Any, m: Any, cells: int, best: Any, to: int, who: Any, at: int
 ) -> None:
@@ -28,10 +27,10 @@ def first_of_three(
         better = beats(last, top)
         store(best, to + j, select(better, last, top))
         store(who, at + j, select(better, three, name))
-        j += lanes_of(source)
+        j += lanes(source)
 
 
-@inlined
+@helper
 def two_more(source: Any, a: int, b: int, i: Any, k: Any, cells: int, best: Any, to: int, who: Any, at: int) -> None:
     one, two = splat(who, i), splat(who, k)
     j = 0
@@ -42,10 +41,10 @@ def two_more(source: Any, a: int, b: int, i: Any, k: Any, cells: int, best: Any,
         better = beats(last, top)
         store(best, to + j, select(better, last, top))
         store(who, at + j, select(better, two, name))
-        j += lanes_of(source)
+        j += lanes(source)
 
 
-@inlined
+@helper
 def first_greatest(source: Any, offset: Any, name: Any, n: int, cells: int, best: Any, to: int, who: Any, at: int) -> None:
     """best[to:] = the greatest of n > 0 rows, cell by cell; who[at:] = the name of the first row that has it."""
     k, m = min(1, n - 1), min(2, n - 1)  # a row twice is no more than once
@@ -60,17 +59,17 @@ def first_greatest(source: Any, offset: Any, name: Any, n: int, cells: int, best
 # --- the sum of what was won -------------------------------------------------------------------------------------
 
 
-@inlined
+@helper
 def pay_one(who: Any, a: int, i: Any, amount: Any, d: int, cells: int, total: Any, start: int, to: int) -> None:
     one = splat(who, i)
     j = 0
     while j < cells:
         paid = load(total, start + j)
         store(total, to + j, select(load(who, a + j) == one, paid + load(amount, d + j), paid))
-        j += lanes_of(total)
+        j += lanes(total)
 
 
-@inlined
+@helper
 def pay_two(
     who: Any, a: int, b: int, i: Any, k: Any, amount: Any, d: int, e: int, cells: int, total: Any, start: int, to: int
 ) -> None:
@@ -80,10 +79,10 @@ def pay_two(
         paid = load(total, start + j)
         paid = select(load(who, a + j) == one, paid + load(amount, d + j), paid)
         store(total, to + j, select(load(who, b + j) == two, paid + load(amount, e + j), paid))
-        j += lanes_of(total)
+        j += lanes(total)
 
 
-@inlined
+@helper
 def winnings(
     who: Any, at: int, amount: Any, start: int, offset: Any, name: Any, low: int, high: int,
     cells: int, total: Any, zeros: int, to: int,

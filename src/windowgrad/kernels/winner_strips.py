@@ -7,8 +7,6 @@ the shapes alone.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from windowgrad.kernels.plan import Array, Plan
@@ -53,7 +51,7 @@ def strip_height(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> i
     height = p.plane_in // p.width
     if p.plane_in <= block:
         return height
-    size, slab = max(block // p.width, spans * window_span(p)), math.prod(spatial[1:-1])
+    size, slab = max(block // p.width, spans * window_span(p)), max(1, height // spatial[0])
     return -(-size // slab) * slab
 
 
