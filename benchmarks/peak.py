@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from timing import THREADS, Call, best
 
-from windowgrad.kernels.jit import helper
+from windowgrad.kernels.jit import compiled, helper
 from windowgrad.kernels.lanes import convert
 from windowgrad.kernels.simd import fma, load, store
 from windowgrad.kernels.threads import LEAST_WORK, run
@@ -23,7 +23,7 @@ def number(start, i, result):
     return convert(load(start, i), result)
 
 
-@helper
+@compiled
 def multiply_add(start, result):
     """STEPS·CHAINS multiply-adds. The chains begin with what stands in memory, so that no two are known to be the same."""
     factor, term = number(start, 0, result), number(start, 1, result)
