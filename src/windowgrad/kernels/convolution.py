@@ -1,59 +1,141 @@
-"""Convolution over gathered windows: three kernels (forward, input gradient, weight gradient), transposed by swapping roles."""
+"""Convolution: three kernels (forward, input gradient, weight gradient), transposed by swapping roles.
+
+Sums are taken in float32 where it holds every operand, else in float64, and in an order that shapes alone decide. Where a
+result is zero, denormal or not finite, it is looked at again: a padded cell must have no product with an infinite weight, and
+sums that float32 cannot hold are taken in float64.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from windowgrad.arguments import counted
 from windowgrad.errors import WindowError
-from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float, wide
-from windowgrad.kernels.gather import BLOCK, Array, taps
-from windowgrad.params import ConvParams, Shape, TransposeParams
+from windowgrad.kernels import conv_exact, conv_plan
+from windowgrad.kernels.buffers import empty
+from windowgrad.kernels.cells import writeable
+from windowgrad.kernels.conv_plan import Array, Gather, Shape, room
+from windowgrad.kernels.conv_products import products
+from windowgrad.kernels.conv_weight import weight_products
+from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float
+from windowgrad.kernels.microkernel import BYTES, ROWS
+from windowgrad.kernels.threads import run
+from windowgrad.params import ConvParams, TransposeParams
+
+WORK = 4
+"""Products that take as long as a byte of other work, for the choice of threads."""
 
 
 class Grouped:
-    """The convolution from shape `x` to shape `y`, its arrays seen as (batch, group, channel, cells).
+    """The convolution from shape `x` to shape `y`. Its methods compute into flat arrays of one dtype.
 
-    Products are summed by einsum, not by BLAS, whose sums depend on the number of threads.
+    Each says whether some result is zero, denormal or not finite.
     """
 
     def __init__(self, params: ConvParams, x: Shape, w: Shape, y: Shape) -> None:
-        rank, batch = params.window.rank, math.prod(y[: len(y) - params.window.rank - 1])
-        self.spatial, self.kernel, grid = x[len(x) - rank :], w[2:], y[len(y) - rank :]
-        self.x = (batch, params.groups, w[1], math.prod(self.spatial))
-        self.y = (batch, params.groups, w[0] // params.groups, math.prod(grid))
-        self.w = (params.groups, w[0] // params.groups, w[1] * math.prod(self.kernel))
-        tables = zip(params.window.tables(self.spatial), grid, strict=True)
-        self.tables = [table.first(outputs) for table, outputs in tables]
+        rank = params.window.rank
+        self.window, self.groups = params.window, params.groups
+        self.images, self.outs, self.ins = math.prod(y[: len(y) - rank - 1]), w[0] // params.groups, w[1]
+        self.spatial, self.grid, self.kernel = x[len(x) - rank :], y[len(y) - rank :], w[2:]
+        self.cells, self.pixels, self.taps = math.prod(self.spatial), math.prod(self.grid), math.prod(self.kernel)
+        self.work = self.images * self.groups * self.outs * self.ins * self.pixels * self.taps // WORK
+        self.regular = self.work > 0 and conv_plan.is_regular(params.window, self.spatial)
 
-    def taps(self) -> Iterator[tuple[slice, Array, Array]]:
-        """For each place of the kernel: (its weights, outputs whose tap there is a real cell, those cells)."""
-        room = max(1, BLOCK // max(1, math.prod(self.x[:3])))
-        for place, outs, cells in taps(self.tables, self.spatial, self.kernel, room):
-            yield slice(place, None, math.prod(self.kernel)), outs, cells
+    def forward(self, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> bool:
+        per_row = self.ins * self.taps
+        sizes = self.images, self.groups, self.outs, self.ins, self.cells, self.pixels
+        gathers = [conv_plan.forwards(self.window, self.spatial, self.grid)]
+        return self.multiply(gathers, x, w, bias, y, adds, (self.outs * per_row, per_row, self.taps), sizes)
 
-    def forward(self, x: Array, w: Array) -> Array:
-        x, w, y = x.reshape(self.x), w.reshape(self.w), np.zeros(self.y, dtype=x.dtype)
-        for place, outs, cells in self.taps():
-            y[..., outs] += np.einsum("goc,ngcs->ngos", w[..., place], x[..., cells])
-        return y
+    def input_gradient(self, g: Array, w: Array, bias: Array, gx: Array, adds: bool) -> bool:
+        per_channel = self.ins * self.taps
+        sizes = self.images, self.groups, self.ins, self.outs, self.pixels, self.cells
+        gathers = conv_plan.backwards(self.window, self.spatial, self.grid)
+        if not adds and sum(one.pixels for one in gathers) < self.cells:  # cells that no output sees
+            gx.reshape(-1, len(bias), self.cells)[...] = bias[:, None]
+        return self.multiply(gathers, g, w, bias, gx, adds, (self.outs * per_channel, self.taps, per_channel), sizes)
 
-    def input_gradient(self, g: Array, w: Array) -> Array:
-        g, w, gx = g.reshape(self.y), w.reshape(self.w), np.zeros(self.x, dtype=g.dtype)
-        for place, outs, cells in self.taps():
-            where: Any = (..., cells)
-            np.add.at(gx, where, np.einsum("goc,ngos->ngcs", w[..., place], g[..., outs]))
-        return gx
+    def multiply(
+        self, gathers: Sequence[Gather], x: Array, w: Array, bias: Array, y: Array, adds: bool, weight: Shape, sizes: Shape
+    ) -> bool:
+        if not gathers:
+            return False
+        images, groups, rows, channels = sizes[:4]
+        panel, strange = conv_plan.panel(y.itemsize), []
+        panels = [-(-images * one.pixels // panel) for one in gathers]
+        tiles = -(-rows // ROWS)
+        by_rows = max(panels) < 24 and groups * tiles > 1
+        count = groups * tiles if by_rows else max(panels)
 
-    def weight_gradient(self, x: Array, g: Array) -> Array:
-        x, g, gw = x.reshape(self.x), g.reshape(self.y), np.zeros(self.w, dtype=g.dtype)
-        for place, outs, cells in self.taps():
-            gw[..., place] += np.einsum("ngos,ngcs->goc", g[..., outs], x[..., cells])
-        return gw
+        def task(first: int, last: int) -> None:
+            for one, all_panels in zip(gathers, panels, strict=True):
+                some = conv_plan.blocks(y.itemsize, rows, channels, len(one.places), all_panels)
+                share: tuple[int, ...] = 0, groups * rows, first * all_panels // count, last * all_panels // count
+                if by_rows:
+                    low, high = (tile // tiles * rows + min(rows, tile % tiles * ROWS) for tile in (first, last))
+                    share = low, high, 0, all_panels
+                k = some[0] * some[1]
+                cells = k * (some[2] + some[3] * panel) + 4 * BYTES + ROWS * panel
+                work, lists = room.get(cells, y.dtype, some[3] * (3 * panel + 1) + 3 * some[1] * panel)
+                args = one.axes, one.out_axes, one.places, weight, sizes, some, (*share, adds)
+                strange.append(products(x, w, y, bias, work, lists, *args))
+
+        run(task, count, self.work)
+        return any(strange)
+
+    def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> bool:
+        one = conv_plan.forwards(self.window, self.spatial, self.grid)
+        gw[...] = 0
+        sizes = self.images, self.groups, self.outs, self.ins, self.cells, self.pixels
+        lanes, panel = BYTES // gw.itemsize, conv_plan.panel(gw.itemsize)
+        columns = -(-self.outs // lanes)
+        by_rows = self.groups * columns % 2 == 0 or self.groups * columns >= 8 or self.ins < 2
+        pixels = min(conv_plan.STEPS, self.images * self.pixels)
+        some = min(self.taps, conv_plan.STEPS), min(-(-self.outs // panel), 8) * panel, pixels
+
+        def task(first: int, last: int) -> None:
+            share = 0, self.groups * self.outs, first, last
+            if by_rows:
+                low, high = (i // columns * self.outs + min(self.outs, i % columns * lanes) for i in (first, last))
+                share = low, high, 0, self.ins
+            cells = some[1] * pixels + ROWS * (pixels + lanes) + lanes + 2 * ROWS * panel
+            work, lists = room.get(cells, gw.dtype, 3 * some[0] * pixels)
+            weight_products(x, g, gw, work, lists, one.axes, sizes, some, share)
+
+        run(task, self.groups * columns if by_rows else self.ins, self.work)
+        size = np.abs(gw)
+        return not bool(np.all((size >= np.finfo(gw.dtype).tiny) & (size < np.inf)))
+
+    def exactly(self, role: int, x: Array, w: Array, y: Array) -> None:
+        """Adds to x, w or y, by its role, product by product."""
+        tables = self.window.tables(self.spatial)
+        ranges = [met(t, n, k) for t, n, k in zip(tables, self.grid, self.kernel, strict=True)]
+        low, high, cell = (np.concatenate([r[i] for r in ranges]) for i in range(3))
+        steps = [min(s, n) for s, n in zip(self.window.stride, self.spatial, strict=True)]
+        axes = [np.array(a, dtype=np.int64) for a in (self.spatial, self.grid, self.kernel, steps)]
+        sizes = self.images, self.groups, self.outs, self.ins
+        jobs = self.groups * (self.images * self.outs, self.images * self.ins, self.outs * self.ins)[role]
+
+        def task(first: int, last: int) -> None:
+            conv_exact.every_product(role, x, w, y, sizes, (*axes, low, high, cell), first, last)
+
+        run(task, jobs, self.work)
+
+
+def met(table: Any, outputs: int, kernel: int) -> tuple[Array, Array, Array]:
+    """For each tap of an axis: the first output that meets a real cell there, the end of those outputs, and the first cell."""
+    skip, count = table.skip[:outputs], table.count[:outputs]
+    found = []
+    for tap in range(kernel):
+        real = np.flatnonzero((skip <= tap) & (tap < skip + count))
+        low, high = (int(real[0]), int(real[-1]) + 1) if len(real) else (0, 0)
+        found.append((low, high, int(table.start[low] + (tap - skip[low]) * table.step) if high else 0))
+    columns = np.array(found, np.int64).reshape(-1, 3).T
+    return columns[0].copy(), columns[1].copy(), columns[2].copy()
 
 
 class Transposed(Grouped):
@@ -62,14 +144,18 @@ class Transposed(Grouped):
     def __init__(self, params: ConvParams, x: Shape, w: Shape, y: Shape) -> None:
         super().__init__(params, y, w, x)
 
-    def forward(self, x: Array, w: Array) -> Array:
-        return super().input_gradient(x, w)
+    def forward(self, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> bool:
+        return super().input_gradient(x, w, bias, y, adds)
 
-    def input_gradient(self, g: Array, w: Array) -> Array:
-        return super().forward(g, w)
+    def input_gradient(self, g: Array, w: Array, bias: Array, gx: Array, adds: bool) -> bool:
+        return super().forward(g, w, bias, gx, adds)
 
-    def weight_gradient(self, x: Array, g: Array) -> Array:
-        return super().weight_gradient(g, x)
+    def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> bool:
+        return super().weight_gradient(g, x, bias, gw, adds)
+
+    def exactly(self, role: int, x: Array, w: Array, y: Array) -> None:
+        swapped = {conv_exact.FORWARD: conv_exact.INPUT, conv_exact.INPUT: conv_exact.FORWARD}
+        super().exactly(swapped.get(role, role), y, w, x)
 
 
 def grouped(params: ConvParams, x: Array, w: Array) -> Grouped:
@@ -77,23 +163,82 @@ def grouped(params: ConvParams, x: Array, w: Array) -> Grouped:
     return kind(params, x.shape, w.shape, params.out_shape(x.shape, w.shape))
 
 
-def apply(params: ConvParams, x: Array, w: Array) -> Array:
-    return grouped(params, x, w).forward(x, w).reshape(params.out_shape(x.shape, w.shape))
+# --- sums --------------------------------------------------------------------------------------------------------
 
 
-def per_channel(params: ConvParams, bias: Array) -> Array:
-    return bias.reshape(-1, *(1,) * params.window.rank)
+def flat(a: Array, dtype: Any) -> Array:
+    """The cells in a row, in the dtype of the sums."""
+    return writeable(np.ascontiguousarray(a, dtype=dtype).reshape(-1))
+
+
+def summed(a: Array) -> Any:
+    """The dtype in which products of `a` are summed: float32 if it holds its values."""
+    return np.float32 if a.dtype == np.float32 or a.dtype.itemsize <= 2 else np.float64
+
+
+def total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int) -> Array:
+    """The sum of the products of all pairs, and the bias of each channel."""
+    kind = np.result_type(*(summed(a) for pair in (*pairs, (bias, bias)) for a in pair))
+    y, strange = empty((size,), kind), not conv.regular
+    if conv.regular:
+        strange = multiplied(conv, role, pairs, bias, y)
+    if not strange:
+        return y
+    beside_padding = 0 if role == conv_exact.WEIGHT and isinstance(conv, Transposed) else 1  # what a padded cell may multiply
+    if conv.regular and all(bool(np.isfinite(pair[beside_padding]).all()) for pair in pairs):
+        if kind == np.float64 or (np.isfinite(y).all() and not any(may_underflow(a, b) for a, b in pairs)):
+            return y
+        y = empty((size,), np.float64)
+        multiplied(conv, role, pairs, bias, y)
+        return y
+    return exact_total(conv, role, pairs, bias, size, np.float64)
+
+
+def multiplied(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, y: Array) -> bool:
+    method = (conv.forward, conv.input_gradient, conv.weight_gradient)[role]
+    strange = False
+    for i, (a, b) in enumerate(pairs):
+        extra = flat(bias, y.dtype) if i == 0 else np.zeros(bias.shape, y.dtype)
+        strange = method(flat(a, y.dtype), flat(b, y.dtype), extra, y, i > 0)
+    return strange
+
+
+def exact_total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int, dtype: Any) -> Array:
+    y = np.zeros(size, dtype)
+    if len(bias) and size:
+        plane = y.reshape(-1, len(bias), size // conv.images // len(bias))
+        plane += bias.astype(dtype)[:, None]
+    for a, b in pairs:
+        one, other = flat(a, dtype), flat(b, dtype)
+        x, w, out = ((one, other, y), (y, other, one), (one, y, other))[role]
+        conv.exactly(role, x, w, out)
+    return y
+
+
+def may_underflow(a: Array, b: Array) -> bool:
+    """Whether a product may be so small that float32 loses digits of it."""
+    sizes = (np.abs(one.astype(np.float64)) for one in (a, b))
+    least = [float(size.min(where=size > 0, initial=np.inf)) for size in sizes]
+    return least[0] * least[1] < float(np.finfo(np.float32).tiny)
+
+
+# --- the rules ---------------------------------------------------------------------------------------------------
+
+
+def no_bias(params: ConvParams, w: Array) -> Array:
+    return np.zeros(w.shape[1] * params.groups if isinstance(params, TransposeParams) else w.shape[0], np.float32)
 
 
 def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array) -> Array:
     dtype = conv_dtype(x.dtype, w.dtype, *(b.dtype for b in bias))
-    if not is_float(dtype):
+    out, conv = params.out_shape(x.shape, w.shape), grouped(params, x, w)
+    extra = bias[0] if bias else no_bias(params, w)
+    if is_float(dtype):
+        y = total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(out))
+    else:
         refuse_overflow(params, dtype, x, w, *bias)
-    x, w, *bias = (a.astype(np.float64 if is_float(dtype) else np.int64) for a in (x, w, *bias))  # type: ignore[assignment]
-    y = apply(params, x, w)
-    for b in bias:
-        y += per_channel(params, b)
-    return y.astype(dtype)
+        y = exact_total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(out), dtype)
+    return y.astype(dtype, copy=False).reshape(out)
 
 
 def refuse_overflow(params: ConvParams, dtype: Any, x: Array, w: Array, *bias: Array) -> None:
@@ -109,22 +254,25 @@ def refuse_overflow(params: ConvParams, dtype: Any, x: Array, w: Array, *bias: A
 
 
 def conv_jvp(params: ConvParams, *args: Array) -> Array:
+    """Both products are summed into one output."""
     half = len(args) // 2
-    x, w, dx, dw = (wide(a) for a in (*args[:2], *args[half : half + 2]))
-    dy = apply(params, dx, w) + apply(params, x, dw)
-    for db in args[half + 2 :]:
-        dy += per_channel(params, wide(db))
+    (x, w), (dx, dw), dbias = args[:2], args[half : half + 2], args[half + 2 :]
+    out, extra = params.out_shape(x.shape, w.shape), dbias[0] if dbias else no_bias(params, w)
+    dy = total(grouped(params, x, w), conv_exact.FORWARD, [(dx, w), (x, dw)], extra, math.prod(out))
     primal = conv_dtype(*(a.dtype for a in args[:half]))
-    return dy.astype(derivative_of(primal, np.result_type(*(a.dtype for a in args[half:]))))
+    return dy.astype(derivative_of(primal, np.result_type(*(a.dtype for a in args[half:]))), copy=False).reshape(out)
 
 
 def conv_vjp(params: ConvParams, *args: Array) -> tuple[Array, ...]:
     *primals, g = args
-    x, w, wide_g = wide(primals[0]), wide(primals[1]), wide(g)
-    conv = grouped(params, x, w)
-    gradients = [conv.input_gradient(wide_g, w), conv.weight_gradient(x, wide_g)]
+    x, w = primals[:2]
+    conv, channel = grouped(params, x, w), g.ndim - params.window.rank - 1
+    none = np.zeros(x.shape[channel], np.float32)
+    gradients = [
+        total(conv, conv_exact.INPUT, [(g, w)], none, x.size),
+        total(conv, conv_exact.WEIGHT, [(x, g)], none[:0], w.size),
+    ]
     if len(primals) == 3:
-        channel = g.ndim - params.window.rank - 1
-        gradients.append(wide_g.sum(axis=tuple(a for a in range(g.ndim) if a != channel)))
+        gradients.append(g.sum(axis=tuple(a for a in range(g.ndim) if a != channel), dtype=np.float64))
     pairs = zip(gradients, primals, strict=True)
-    return tuple(gradient.reshape(p.shape).astype(derivative_of(p.dtype, g.dtype)) for gradient, p in pairs)
+    return tuple(gradient.reshape(p.shape).astype(derivative_of(p.dtype, g.dtype), copy=False) for gradient, p in pairs)

@@ -1,0 +1,172 @@
+"""Moving cells between an array and a panel: a vector under a mask, every second cell, a square turned around."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from windowgrad.kernels.jit import helper
+from windowgrad.kernels.microkernel import ROWS, wide
+from windowgrad.kernels.vectors import Vec, call, constant, llvm, pointer, read, spread, suffix
+
+INDEX = ir.IntType(64)
+
+
+def lanes_of(builder: Any, v: Vec, bits: Any) -> Any:
+    """The mask of the lanes whose bit is set."""
+    return builder.bitcast(builder.trunc(bits, ir.IntType(v.lanes)), ir.VectorType(ir.IntType(1), v.lanes))
+
+
+def read_masked(context: Any, builder: Any, array_type: Any, array: Any, i: Any, mask: Any, v: Vec) -> Any:
+    align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)
+    arguments = [pointer(context, builder, array_type, array, i, v), align, mask, constant(v, 0.0)]
+    return call(builder, f"llvm.masked.load.{suffix(v)}.p0", llvm(v), arguments)
+
+
+def write(context: Any, builder: Any, array_type: Any, array: Any, i: Any, value: Any, v: Vec) -> None:
+    builder.store(value, pointer(context, builder, array_type, array, i, v)).align = v.dtype.bitwidth // 8
+
+
+def write_masked(context: Any, builder: Any, array_type: Any, array: Any, i: Any, value: Any, mask: Any, v: Vec) -> None:
+    align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)
+    arguments = [value, pointer(context, builder, array_type, array, i, v), align, mask]
+    call(builder, f"llvm.masked.store.{suffix(v)}.p0", ir.VoidType(), arguments)
+
+
+@intrinsic
+def peek(typing: Any, a: Any, i: Any) -> Any:
+    """a[i], where i is not negative: Numba's own indexing looks, every time."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(builder.gep(context.make_array(a)(context, builder, value=args[0]).data, [args[1]]))
+
+    return a.dtype(a, types.intp), emit
+
+
+@intrinsic
+def copy_part(typing: Any, to: Any, i: Any, x: Any, j: Any, bits: Any) -> Any:
+    """A whole vector at to[i]: x[j], x[j + 1], … where the bit is set, else 0. Other cells of x are not read."""
+    v = wide(to.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = read_masked(context, builder, x, args[2], args[3], lanes_of(builder, v, args[4]), v)
+        write(context, builder, to, args[0], args[1], value, v)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, x, types.intp, types.int64), emit
+
+
+@intrinsic
+def copy_even(typing: Any, to: Any, i: Any, x: Any, j: Any, bits: Any) -> Any:
+    """A whole vector at to[i]: x[j], x[j + 2], … Of two vectors of x, the cells whose bit is set are read."""
+    v = wide(to.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        low = read_masked(context, builder, x, args[2], args[3], lanes_of(builder, v, args[4]), v)
+        rest = lanes_of(builder, v, builder.lshr(args[4], INDEX(v.lanes)))
+        high = read_masked(context, builder, x, args[2], builder.add(args[3], INDEX(v.lanes)), rest, v)
+        order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), list(range(0, 2 * v.lanes, 2)))
+        write(context, builder, to, args[0], args[1], builder.shuffle_vector(low, high, order), v)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, x, types.intp, types.int64), emit
+
+
+def _strange(builder: Any, value: Any, mask: Any, v: Vec) -> Any:
+    """The bits of the lanes that are below the normal numbers, infinite or NaN."""
+    size = call(builder, f"llvm.fabs.{suffix(v)}", llvm(v), [value])
+    least = 2.0**-126 if v.dtype.bitwidth == 32 else 2.0**-1022
+    normal = builder.and_(
+        builder.fcmp_ordered(">=", size, constant(v, least)), builder.fcmp_ordered("<", size, constant(v, float("inf")))
+    )
+    return builder.zext(builder.bitcast(builder.and_(mask, builder.not_(normal)), ir.IntType(v.lanes)), INDEX)
+
+
+@intrinsic
+def put_part(typing: Any, y: Any, i: Any, tile: Any, j: Any, extra: Any, bits: Any) -> Any:
+    """y[i], … = tile[j] + extra, … where the bit is set; gives the bits of the lanes that are zero, denormal or not finite."""
+    v = wide(y.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        mask = lanes_of(builder, v, args[5])
+        value = builder.fadd(read(context, builder, tile, args[2], args[3], v), spread(builder, args[4], v.lanes))
+        write_masked(context, builder, y, args[0], args[1], value, mask, v)
+        return _strange(builder, value, mask, v)
+
+    return types.int64(y, types.intp, tile, types.intp, y.dtype, types.int64), emit
+
+
+@intrinsic
+def add_part(typing: Any, y: Any, i: Any, tile: Any, j: Any, extra: Any, bits: Any) -> Any:
+    """The same, added to what stands there."""
+    v = wide(y.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        mask = lanes_of(builder, v, args[5])
+        value = builder.fadd(read(context, builder, tile, args[2], args[3], v), spread(builder, args[4], v.lanes))
+        value = builder.fadd(read_masked(context, builder, y, args[0], args[1], mask, v), value)
+        write_masked(context, builder, y, args[0], args[1], value, mask, v)
+        return _strange(builder, value, mask, v)
+
+    return types.int64(y, types.intp, tile, types.intp, y.dtype, types.int64), emit
+
+
+# --- squares -----------------------------------------------------------------------------------------------------
+
+
+def turned(builder: Any, rows: list[Any], v: Vec) -> list[Any]:
+    """The columns of a square of vectors: pairs of rows, ever further apart, exchange their halves."""
+    step = 1
+    while step < v.lanes:
+        low = [i if not i & step else v.lanes + i - step for i in range(v.lanes)]
+        high = [i + step if not i & step else v.lanes + i for i in range(v.lanes)]
+        orders = [ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), order) for order in (low, high)]
+        done = list(rows)
+        for i in range(v.lanes):
+            if not i & step:
+                for at, order in zip((i, i + step), orders, strict=True):
+                    done[at] = builder.shuffle_vector(rows[i], rows[i + step], order)
+        rows, step = done, 2 * step
+    return rows
+
+
+def _square(name: str, doc: str, adds: bool) -> Any:
+    def typed(typing: Any, to: Any, i: Any, pitch: Any, x: Any, j: Any, stride: Any) -> Any:
+        v = Vec(to.dtype, ROWS)
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            into, first, pitch, source, start, stride = args
+            places = [builder.add(start, builder.mul(stride, INDEX(r))) for r in range(ROWS)]
+            columns = turned(builder, [read(context, builder, x, source, at, v) for at in places], v)
+            for r, column in enumerate(columns):
+                at = builder.add(first, builder.mul(pitch, INDEX(r)))
+                if adds:
+                    column = builder.fadd(read(context, builder, to, into, at, v), column)
+                write(context, builder, to, into, at, column, v)
+            return context.get_dummy_value()
+
+        return types.void(to, types.intp, types.intp, x, types.intp, types.intp), emit
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+turn = _square("turn", "to[i + r·pitch + c] = x[j + c·stride + r] for ROWS rows and columns.", False)
+turn_add = _square("turn_add", "to[i + r·pitch + c] += x[j + c·stride + r] for ROWS rows and columns.", True)
+
+
+@helper
+def turn_some(to: Any, i: int, pitch: int, x: Any, j: int, stride: int, rows: int, columns: int) -> None:
+    """to[i + r·pitch + c] = x[j + c·stride + r] for so many rows and columns."""
+    for r in range(rows):
+        for c in range(columns):
+            to[i + r * pitch + c] = x[j + c * stride + r]
+
+
+@helper
+def interval(low: int, high: int) -> int:
+    """The bits from `low` to `high`; none if it is empty."""
+    return ((1 << high) - 1) & ~((1 << low) - 1) if low < high else 0
