@@ -36,6 +36,14 @@ def write_masked(context: Any, builder: Any, array_type: Any, array: Any, i: Any
     call(builder, f"llvm.masked.store.{suffix(v)}.p0", ir.VoidType(), arguments)
 
 
+def read_even(context: Any, builder: Any, array_type: Any, array: Any, i: Any, bits: Any, v: Vec) -> Any:
+    low = read_masked(context, builder, array_type, array, i, lanes_of(builder, v, bits), v)
+    rest = lanes_of(builder, v, builder.lshr(bits, INDEX(v.lanes)))
+    high = read_masked(context, builder, array_type, array, builder.add(i, INDEX(v.lanes)), rest, v)
+    order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), list(range(0, 2 * v.lanes, 2)))
+    return builder.shuffle_vector(low, high, order)
+
+
 @intrinsic
 def peek(typing: Any, a: Any, i: Any) -> Any:
     """a[i], where i is not negative: Numba's own indexing looks, every time."""
@@ -65,14 +73,43 @@ def copy_even(typing: Any, to: Any, i: Any, x: Any, j: Any, bits: Any) -> Any:
     v = wide(to.dtype)
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        low = read_masked(context, builder, x, args[2], args[3], lanes_of(builder, v, args[4]), v)
-        rest = lanes_of(builder, v, builder.lshr(args[4], INDEX(v.lanes)))
-        high = read_masked(context, builder, x, args[2], builder.add(args[3], INDEX(v.lanes)), rest, v)
-        order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), list(range(0, 2 * v.lanes, 2)))
-        write(context, builder, to, args[0], args[1], builder.shuffle_vector(low, high, order), v)
+        write(context, builder, to, args[0], args[1], read_even(context, builder, x, args[2], args[3], args[4], v), v)
         return context.get_dummy_value()
 
     return types.void(to, types.intp, x, types.intp, types.int64), emit
+
+
+@intrinsic
+def load_some(typing: Any, x: Any, j: Any, bits: Any) -> Any:
+    """The vector of a tile x[j], x[j + 1], … where the bit is set, else 0."""
+    v = wide(x.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read_masked(context, builder, x, args[0], args[1], lanes_of(builder, v, args[2]), v)
+
+    return v(x, types.intp, types.int64), emit
+
+
+@intrinsic
+def load_even(typing: Any, x: Any, j: Any, bits: Any) -> Any:
+    """The vector x[j], x[j + 2], … Of two vectors of x, the cells whose bit is set are read."""
+    v = wide(x.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read_even(context, builder, x, args[0], args[1], args[2], v)
+
+    return v(x, types.intp, types.int64), emit
+
+
+@intrinsic
+def store_tile(typing: Any, to: Any, i: Any, value: Any) -> Any:
+    """to[i], to[i + 1], … = the vector."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        write(context, builder, to, args[0], args[1], args[2], value)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, value), emit
 
 
 def _strange(builder: Any, value: Any, mask: Any, v: Vec) -> Any:
@@ -83,6 +120,19 @@ def _strange(builder: Any, value: Any, mask: Any, v: Vec) -> Any:
         builder.fcmp_ordered(">=", size, constant(v, least)), builder.fcmp_ordered("<", size, constant(v, float("inf")))
     )
     return builder.zext(builder.bitcast(builder.and_(mask, builder.not_(normal)), ir.IntType(v.lanes)), INDEX)
+
+
+@intrinsic
+def put_value(typing: Any, y: Any, i: Any, value: Any, extra: Any, bits: Any) -> Any:
+    """y[i], … = the vector + extra where the bit is set; gives the bits of the lanes that are zero, denormal or not finite."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        mask = lanes_of(builder, value, args[4])
+        total = builder.fadd(args[2], spread(builder, args[3], value.lanes))
+        write_masked(context, builder, y, args[0], args[1], total, mask, value)
+        return _strange(builder, total, mask, value)
+
+    return types.int64(y, types.intp, value, y.dtype, types.int64), emit
 
 
 @intrinsic
@@ -112,6 +162,39 @@ def add_part(typing: Any, y: Any, i: Any, tile: Any, j: Any, extra: Any, bits: A
         return _strange(builder, value, mask, v)
 
     return types.int64(y, types.intp, tile, types.intp, y.dtype, types.int64), emit
+
+
+def _apart(name: str, doc: str, adds: bool) -> Any:
+    def typed(typing: Any, y: Any, i: Any, tile: Any, j: Any, extra: Any, bits: Any) -> Any:
+        v = wide(y.dtype)
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            value = builder.fadd(read(context, builder, tile, args[2], args[3], v), spread(builder, args[4], v.lanes))
+            strange = INDEX(0)
+            for half in range(2):
+                lanes = [(half * v.lanes + lane) // 2 for lane in range(v.lanes)]
+                order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), lanes)
+                mask = lanes_of(builder, v, builder.lshr(args[5], INDEX(half * v.lanes)))
+                at, part = builder.add(args[1], INDEX(half * v.lanes)), builder.shuffle_vector(value, value, order)
+                if adds:
+                    part = builder.fadd(read_masked(context, builder, y, args[0], at, mask, v), part)
+                write_masked(context, builder, y, args[0], at, part, mask, v)
+                strange = builder.or_(strange, _strange(builder, part, mask, v))
+            return strange
+
+        return types.int64(y, types.intp, tile, types.intp, y.dtype, types.int64), emit
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+put_apart = _apart(
+    "put_apart", "y[i], y[i + 2], … = tile[j] + extra, … where the bit of the cell of y is set; as `put_part`.", False
+)
+add_apart = _apart("add_apart", "The same, added to what stands there.", True)
+
+EVEN = 0x5555555555555555
+"""The bits of every second cell."""
 
 
 # --- squares -----------------------------------------------------------------------------------------------------

@@ -29,13 +29,16 @@ LARGEST = 1 << 30
 class Gather:
     """Pixels of one grid, and what they meet: pixel o at tap t the cell o·step + taps[t]; it stands at origin + o·move.
 
-    `places` says where each tap stands in the weight.
+    `places` says where each tap stands in the weight. Where possible all pixels are one row in `axes` and `out_axes`;
+    `own_axes` and `move` tell the axes as they are.
     """
 
     pixels: int
     axes: tuple[Array, Array, Array, Array]
     out_axes: tuple[Array, Array, int]
     places: Array
+    own_axes: tuple[Array, Array, Array, Array]
+    move: Array
 
 
 def strides(sizes: Shape) -> Shape:
@@ -43,15 +46,29 @@ def strides(sizes: Shape) -> Shape:
 
 
 def gather(
-    grid: Shape, size: Shape, step: Shape, offsets: list[list[int]], taps: list[list[int]], kernel: Shape, out: Any
+    grid: Shape,
+    size: Shape,
+    step: Shape,
+    offsets: list[list[int]],
+    taps: list[list[int]],
+    kernel: Shape,
+    move: Shape,
+    origin: int,
 ) -> Gather:
     """`offsets` and `taps`: per axis, where each tap that is met lies, and its index in the kernel."""
     places = [sum(t * s for t, s in zip(chosen, strides(kernel), strict=True)) for chosen in product(*taps)]
-    table = np.array(list(product(*offsets)), dtype=np.int64).reshape(-1)
-    if size == grid and set(step) == {1} and len(places) == 1 and not table.any():  # all pixels are one row
-        grid, size, step, table = (math.prod(grid),), (math.prod(size),), (1,), np.zeros(1, np.int64)
-    axes = tuple(np.array(a, dtype=np.int64) for a in (grid, size, step))
-    return Gather(math.prod(grid), (*axes, table), out, np.array(places, dtype=np.int64))  # type: ignore[arg-type]
+    pixels, table = math.prod(grid), list(product(*offsets))
+    own = axes_of(grid, size, step, table)
+    alike = size == grid and set(step) == {1} and len(table) == 1 and not any(table[0])
+    axes = axes_of((pixels,), (pixels,), (1,), [(0,)]) if alike else own
+    dense = move == strides(grid)
+    out = np.array([pixels] if dense else grid, np.int64), np.array([1] if dense else move, np.int64), origin
+    return Gather(pixels, axes, out, np.array(places, dtype=np.int64), own, np.array(move, np.int64))
+
+
+def axes_of(grid: Shape, size: Shape, step: Shape, taps: list[Shape]) -> tuple[Array, Array, Array, Array]:
+    grids, sizes, steps, table = (np.array(a, dtype=np.int64) for a in (grid, size, step, taps))
+    return grids, sizes, steps, table.reshape(-1)
 
 
 @lru_cache(maxsize=512)
@@ -60,8 +77,8 @@ def forwards(window: Sliding, spatial: Shape, grid: Shape) -> Gather:
     offsets = [
         [t * d - lo for t in range(k)] for k, d, (lo, _) in zip(window.kernel, window.dilation, window.padding, strict=True)
     ]
-    out = np.array([math.prod(grid)], np.int64), np.ones(1, np.int64), 0
-    return gather(grid, spatial, window.stride, offsets, [list(range(k)) for k in window.kernel], window.kernel, out)
+    taps = [list(range(k)) for k in window.kernel]
+    return gather(grid, spatial, window.stride, offsets, taps, window.kernel, strides(grid), 0)
 
 
 @lru_cache(maxsize=512)
@@ -78,11 +95,9 @@ def backwards(window: Sliding, spatial: Shape, grid: Shape) -> tuple[Gather, ...
             cells.append(-(-(spatial[axis] - f) // s))
         if all(taps):
             step = strides(spatial)
-            move = [n * s for n, s in zip(step, window.stride, strict=True)]
-            out: Any = np.array(cells, np.int64), np.array(move, np.int64), sum(map(math.prod, zip(phase, step, strict=True)))
-            if math.prod(window.stride) == 1:
-                out = np.array([math.prod(cells)], np.int64), np.ones(1, np.int64), 0
-            found.append(gather(tuple(cells), grid, (1,) * len(cells), offsets, taps, window.kernel, out))
+            move = tuple(n * s for n, s in zip(step, window.stride, strict=True))
+            origin = sum(f * n for f, n in zip(phase, step, strict=True))
+            found.append(gather(tuple(cells), grid, (1,) * len(cells), offsets, taps, window.kernel, move, origin))
     return tuple(found)
 
 
@@ -94,6 +109,11 @@ def is_regular(window: Sliding, spatial: Shape) -> bool:
     """Whether the packing kernels can tell this geometry, and with a list of taps that is worth its memory."""
     numbers = (*window.kernel, *window.stride, *window.dilation, *(n for pair in window.padding for n in pair))
     return max(numbers) < LARGEST and math.prod(window.kernel) < 1 << 20 and phases(window, spatial) <= 1024
+
+
+def run_of(taps: int) -> int:
+    """How many pixels of a plane are listed at a time: their pieces stay in the second cache."""
+    return max(64, (1 << 14) // taps)
 
 
 def panel(itemsize: int) -> int:

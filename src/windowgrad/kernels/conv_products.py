@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.conv_copy import add_part, interval, peek, put_part, turn
+from windowgrad.kernels.conv_copy import EVEN, add_apart, add_part, interval, peek, put_apart, put_part, turn
 from windowgrad.kernels.conv_windows import copy_pieces, in_pieces, out_pieces
 from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS, multiply_packed
@@ -62,7 +62,11 @@ def finish(
         for r in range(rows):
             if first:
                 extra = peek(bias, channel + r)
-            if move > 1:
+            if move == 2 and fresh:
+                strange |= put_apart(y, to, tile, source, extra, interval(0, 2 * count - 1) & EVEN)
+            elif move == 2:
+                strange |= add_apart(y, to, tile, source, extra, interval(0, 2 * count - 1) & EVEN)
+            elif move > 2:
                 for lane in range(count):
                     value = tile[source + lane] + extra
                     if not fresh:

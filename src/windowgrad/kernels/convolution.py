@@ -18,6 +18,7 @@ from windowgrad.errors import WindowError
 from windowgrad.kernels import conv_exact, conv_plan
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.cells import writeable
+from windowgrad.kernels.conv_depthwise import PLANES, depthwise, depthwise_weight
 from windowgrad.kernels.conv_plan import Array, Gather, Shape, room
 from windowgrad.kernels.conv_products import products
 from windowgrad.kernels.conv_weight import weight_products
@@ -42,6 +43,7 @@ class Grouped:
         self.images, self.outs, self.ins = math.prod(y[: len(y) - rank - 1]), w[0] // params.groups, w[1]
         self.spatial, self.grid, self.kernel = x[len(x) - rank :], y[len(y) - rank :], w[2:]
         self.cells, self.pixels, self.taps = math.prod(self.spatial), math.prod(self.grid), math.prod(self.kernel)
+        self.depthwise = self.outs == self.ins == 1 and self.groups > 1
         self.work = self.images * self.groups * self.outs * self.ins * self.pixels * self.taps // WORK
         self.regular = self.work > 0 and conv_plan.is_regular(params.window, self.spatial)
 
@@ -64,6 +66,8 @@ class Grouped:
     ) -> bool:
         if not gathers:
             return False
+        if self.depthwise and all(one.own_axes[2][-1] <= 2 for one in gathers):
+            return self.multiply_planes(gathers, x, w, bias, y, adds, sizes[4:])
         images, groups, rows, channels = sizes[:4]
         panel, strange = conv_plan.panel(y.itemsize), []
         panels = [-(-images * one.pixels // panel) for one in gathers]
@@ -87,9 +91,42 @@ class Grouped:
         run(task, count, self.work)
         return any(strange)
 
+    def multiply_planes(
+        self, gathers: Sequence[Gather], x: Array, w: Array, bias: Array, y: Array, adds: bool, planes: Shape
+    ) -> bool:
+        strange, sizes = [], (self.images, self.groups, *planes, self.taps)
+        weight = np.concatenate([w, np.zeros(PLANES * self.taps, w.dtype)])
+
+        def task(first: int, last: int) -> None:
+            for one in gathers:
+                run = min(one.pixels, conv_plan.run_of(len(one.places)))
+                work, lists = room.get(2 * PLANES * BYTES, y.dtype, 3 * run * (len(one.places) + 1))
+                args = one.own_axes, one.move, one.out_axes[2], one.places, sizes, run, (first, last, adds)
+                strange.append(depthwise(x, weight, y, bias, work, lists, *args))
+
+        run(task, self.images * -(-self.groups // PLANES), self.work)
+        return any(strange)
+
     def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> bool:
         one = conv_plan.forwards(self.window, self.spatial, self.grid)
         gw[...] = 0
+        if self.depthwise and self.window.stride[-1] <= 2:
+            self.sum_planes(one, x, g, gw)
+        else:
+            self.sum_pixels(one, x, g, gw)
+        size = np.abs(gw)
+        return not bool(np.all((size >= np.finfo(gw.dtype).tiny) & (size < np.inf)))
+
+    def sum_planes(self, one: Gather, x: Array, g: Array, gw: Array) -> None:
+        sizes, some = (self.images, self.groups, self.cells, self.pixels, self.taps), conv_plan.run_of(self.taps)
+
+        def task(first: int, last: int) -> None:
+            work, lists = room.get(2 * PLANES * BYTES, gw.dtype, 3 * min(some, self.pixels) * (self.taps + 1))
+            depthwise_weight(x, g, gw, work, lists, one.own_axes, one.move, sizes, some, (first, last))
+
+        run(task, -(-self.groups // PLANES), self.work)
+
+    def sum_pixels(self, one: Gather, x: Array, g: Array, gw: Array) -> None:
         sizes = self.images, self.groups, self.outs, self.ins, self.cells, self.pixels
         lanes, panel = BYTES // gw.itemsize, conv_plan.panel(gw.itemsize)
         columns = -(-self.outs // lanes)
@@ -107,8 +144,6 @@ class Grouped:
             weight_products(x, g, gw, work, lists, one.axes, sizes, some, share)
 
         run(task, self.groups * columns if by_rows else self.ins, self.work)
-        size = np.abs(gw)
-        return not bool(np.all((size >= np.finfo(gw.dtype).tiny) & (size < np.inf)))
 
     def exactly(self, role: int, x: Array, w: Array, y: Array) -> None:
         """Adds to x, w or y, by its role, product by product."""
