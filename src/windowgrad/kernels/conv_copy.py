@@ -114,12 +114,25 @@ def store_tile(typing: Any, to: Any, i: Any, value: Any) -> Any:
 
 def _strange(builder: Any, value: Any, mask: Any, v: Vec) -> Any:
     """The bits of the lanes that are below the normal numbers, infinite or NaN."""
-    size = call(builder, f"llvm.fabs.{suffix(v)}", llvm(v), [value])
-    least = 2.0**-126 if v.dtype.bitwidth == 32 else 2.0**-1022
-    normal = builder.and_(
-        builder.fcmp_ordered(">=", size, constant(v, least)), builder.fcmp_ordered("<", size, constant(v, float("inf")))
-    )
-    return builder.zext(builder.bitcast(builder.and_(mask, builder.not_(normal)), ir.IntType(v.lanes)), INDEX)
+    digits, width = (23, 32) if v.dtype.bitwidth == 32 else (52, 64)
+    whole = ir.VectorType(ir.IntType(width), v.lanes)
+    sign, least, most = (1 << width - 1) - 1, 1 << digits, ((1 << width - 1) - 1) >> digits << digits
+    size = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [sign] * v.lanes))
+    above = builder.sub(size, ir.Constant(whole, [least] * v.lanes))  # wraps to a large number below the normal ones
+    odd = builder.icmp_unsigned(">=", above, ir.Constant(whole, [most - least] * v.lanes))
+    return builder.zext(builder.bitcast(builder.and_(mask, odd), ir.IntType(v.lanes)), INDEX)
+
+
+@intrinsic
+def strange_lanes(typing: Any, a: Any, i: Any, bits: Any) -> Any:
+    """The bits of the lanes a[i], a[i + 1], … that are zero, denormal or not finite, of those whose bit is set."""
+    v = wide(a.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        mask = lanes_of(builder, v, args[2])
+        return _strange(builder, read_masked(context, builder, a, args[0], args[1], mask, v), mask, v)
+
+    return types.int64(a, types.intp, types.int64), emit
 
 
 @intrinsic
@@ -239,6 +252,18 @@ def _square(name: str, doc: str, adds: bool) -> Any:
 
 turn = _square("turn", "to[i + r·pitch + c] = x[j + c·stride + r] for ROWS rows and columns.", False)
 turn_add = _square("turn_add", "to[i + r·pitch + c] += x[j + c·stride + r] for ROWS rows and columns.", True)
+
+
+@intrinsic
+def copy_row(typing: Any, to: Any, i: Any, x: Any, j: Any) -> Any:
+    """to[i], … = x[j], … for ROWS cells."""
+    v = Vec(to.dtype, ROWS)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        write(context, builder, to, args[0], args[1], read(context, builder, x, args[2], args[3], v), v)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, x, types.intp), emit
 
 
 @helper

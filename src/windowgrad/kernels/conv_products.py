@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.conv_copy import EVEN, add_apart, add_part, interval, peek, put_apart, put_part, turn
+from windowgrad.kernels.conv_copy import EVEN, add_apart, add_part, copy_row, interval, peek, put_apart, put_part, turn
 from windowgrad.kernels.conv_windows import copy_pieces, in_pieces, out_pieces
 from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS, multiply_packed
@@ -40,6 +40,10 @@ def pack_weight(
                     while done + ROWS <= length:
                         turn(to, at + done * ROWS, ROWS, w, start + done, per_row)
                         done += ROWS
+                if rows == ROWS and per_row == 1:
+                    for k in range(done, length):
+                        copy_row(to, at + k * ROWS, w, start + k)
+                    done = length
                 for k in range(done, length):
                     for r in range(rows):
                         to[at + k * ROWS + r] = w[start + k + r * per_row]

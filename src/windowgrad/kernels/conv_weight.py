@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowgrad.kernels.conv_copy import turn, turn_add, turn_some
+from windowgrad.kernels.conv_copy import interval, strange_lanes, turn, turn_add, turn_some
 from windowgrad.kernels.conv_windows import copy_pieces, in_pieces
 from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS, multiply_rows
@@ -38,22 +38,36 @@ def turn_gradient(
 
 
 @helper
-def add_tile(gw: Any, at: int, pitch: int, tile: Any, rows: int, columns: int) -> None:
-    """gw[at + column·pitch + row] += tile[row, column]."""
+def put_tile(gw: Any, at: int, pitch: int, tile: Any, rows: int, columns: int, fresh: bool) -> None:
+    """gw[at + column·pitch + row] = tile[row, column], or that added if the gradient is not `fresh`."""
     length = VECTORS * BYTES // tile.itemsize
     done = 0
-    if rows == ROWS:
+    if rows == ROWS and fresh:
+        while done + ROWS <= columns:
+            turn(gw, at + done * pitch, pitch, tile, done, length)
+            done += ROWS
+    elif rows == ROWS:
         while done + ROWS <= columns:
             turn_add(gw, at + done * pitch, pitch, tile, done, length)
             done += ROWS
     for column in range(done, columns):
         for row in range(rows):
-            gw[at + column * pitch + row] += tile[row * length + column]
+            value = tile[row * length + column]
+            gw[at + column * pitch + row] = value if fresh else gw[at + column * pitch + row] + value
+
+
+@kernel
+def any_strange(a: Any, first: int, last: int) -> bool:
+    """Whether one of the cells is zero, denormal or not finite."""
+    lanes, strange = BYTES // a.itemsize, 0
+    for i in range(first, last, lanes):
+        strange |= strange_lanes(a, i, interval(0, min(lanes, last - i)))
+    return strange != 0
 
 
 @kernel
 def weight_products(x: Any, g: Any, gw: Any, room: Any, lists: Any, axes: Any, sizes: Any, blocks: Any, share: Any) -> None:
-    """gw[row, channel, tap] += the sum over images and pixels of g · x, for a share of the rows and channels.
+    """gw[row, channel, tap] = the sum over images and pixels of g · x, for a share of the rows and channels.
 
     `axes` and `sizes` as in `conv_products`; `blocks`: taps, rows and pixels at a time; `share`: rows of all groups, and
     channels of each.
@@ -103,4 +117,4 @@ def weight_products(x: Any, g: Any, gw: Any, room: Any, lists: Any, axes: Any, s
                                 b, vectors = (m - m0) // length * block, (columns + lanes - 1) // lanes
                                 multiply_rows(room, a_at, pitch, room, b, length, count, vectors, tile)
                                 at = ((group * rows + m) * channels + c0) * every + t0 + r0
-                                add_tile(gw, at, channels * every, tile, some, columns)
+                                put_tile(gw, at, channels * every, tile, some, columns, p0 == 0)

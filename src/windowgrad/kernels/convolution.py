@@ -21,7 +21,7 @@ from windowgrad.kernels.cells import writeable
 from windowgrad.kernels.conv_depthwise import PLANES, depthwise, depthwise_weight
 from windowgrad.kernels.conv_plan import Array, Gather, Shape, room
 from windowgrad.kernels.conv_products import products
-from windowgrad.kernels.conv_weight import weight_products
+from windowgrad.kernels.conv_weight import any_strange, weight_products
 from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float
 from windowgrad.kernels.microkernel import BYTES, ROWS
 from windowgrad.kernels.threads import run
@@ -109,13 +109,12 @@ class Grouped:
 
     def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> bool:
         one = conv_plan.forwards(self.window, self.spatial, self.grid)
-        gw[...] = 0
         if self.depthwise and self.window.stride[-1] <= 2:
+            gw[...] = 0
             self.sum_planes(one, x, g, gw)
         else:
             self.sum_pixels(one, x, g, gw)
-        size = np.abs(gw)
-        return not bool(np.all((size >= np.finfo(gw.dtype).tiny) & (size < np.inf)))
+        return bool(any_strange(gw, 0, gw.size))
 
     def sum_planes(self, one: Gather, x: Array, g: Array, gw: Array) -> None:
         sizes, some = (self.images, self.groups, self.cells, self.pixels, self.taps), conv_plan.run_of(self.taps)
