@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -192,9 +193,11 @@ class Transposed(Grouped):
         super().exactly(swapped.get(role, role), y, w, x)
 
 
-def grouped(params: ConvParams, x: Array, w: Array) -> Grouped:
-    kind = Transposed if isinstance(params, TransposeParams) else Grouped
-    return kind(params, x.shape, w.shape, params.out_shape(x.shape, w.shape))
+@lru_cache(maxsize=512)
+def grouped(params: ConvParams, x: Shape, w: Shape) -> tuple[Grouped, Shape]:
+    """The convolution of these shapes, and the shape of its output."""
+    kind, out = Transposed if isinstance(params, TransposeParams) else Grouped, params.out_shape(x, w)
+    return kind(params, x, w, out), out
 
 
 # --- sums --------------------------------------------------------------------------------------------------------
@@ -265,7 +268,7 @@ def no_bias(params: ConvParams, w: Array) -> Array:
 
 def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array) -> Array:
     dtype = conv_dtype(x.dtype, w.dtype, *(b.dtype for b in bias))
-    out, conv = params.out_shape(x.shape, w.shape), grouped(params, x, w)
+    conv, out = grouped(params, x.shape, w.shape)
     extra = bias[0] if bias else no_bias(params, w)
     if is_float(dtype):
         y = total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(out))
@@ -291,8 +294,8 @@ def conv_jvp(params: ConvParams, *args: Array) -> Array:
     """Both products are summed into one output."""
     half = len(args) // 2
     (x, w), (dx, dw), dbias = args[:2], args[half : half + 2], args[half + 2 :]
-    out, extra = params.out_shape(x.shape, w.shape), dbias[0] if dbias else no_bias(params, w)
-    dy = total(grouped(params, x, w), conv_exact.FORWARD, [(dx, w), (x, dw)], extra, math.prod(out))
+    (conv, out), extra = grouped(params, x.shape, w.shape), dbias[0] if dbias else no_bias(params, w)
+    dy = total(conv, conv_exact.FORWARD, [(dx, w), (x, dw)], extra, math.prod(out))
     primal = conv_dtype(*(a.dtype for a in args[:half]))
     return dy.astype(derivative_of(primal, np.result_type(*(a.dtype for a in args[half:]))), copy=False).reshape(out)
 
@@ -300,7 +303,7 @@ def conv_jvp(params: ConvParams, *args: Array) -> Array:
 def conv_vjp(params: ConvParams, *args: Array) -> tuple[Array, ...]:
     *primals, g = args
     x, w = primals[:2]
-    conv, channel = grouped(params, x, w), g.ndim - params.window.rank - 1
+    (conv, _), channel = grouped(params, x.shape, w.shape), g.ndim - params.window.rank - 1
     none = np.zeros(x.shape[channel], np.float32)
     gradients = [
         total(conv, conv_exact.INPUT, [(g, w)], none, x.size),
