@@ -112,6 +112,16 @@ def test_a_panel_holds_the_cell_that_each_pixel_meets_at_each_tap(dtype, window)
             assert panel[c, t, j] == (0 if cell is None else x[(image, c, *cell)])
 
 
+@every_float
+@pytest.mark.parametrize("pixels", [16, 47, 48, 64, 80, 112])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_pixels_that_lie_in_order_are_read_where_they_stand(dtype, pixels, groups):
+    """Panels within an image, across two of them, and beyond the last pixel."""
+    x, w = whole(4, 6, pixels, dtype=dtype), whole(9, 6 // groups, 1, dtype=dtype)
+    expected = np.einsum("goc,ngcs->ngos", w.reshape(groups, 9 // groups, -1), x.reshape(4, groups, -1, pixels))
+    assert (wg.conv1d(x, w, groups=groups) == expected.reshape(4, 9, pixels)).all()
+
+
 # --- looking twice -----------------------------------------------------------------------------------------------
 
 

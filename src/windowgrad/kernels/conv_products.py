@@ -109,8 +109,11 @@ def products(
     b_at = some_channels * some_taps * some_rows
     panel = some_channels * some_taps * length
     tile = room[b_at + some_panels * panel + lanes :]
-    in_at = some_panels * (3 * length + 1)
+    in_at = some_panels * (3 * length + 2)
     strange = 0
+    # pixels that lie in order need not be packed where few rows would use them
+    in_order = len(grid) == 1 and len(places) == 1 and stride == 1 and taps[0] == 0 and grid[0] == size[0]
+    in_order = in_order and len(move) == 1 and move[0] == 1 and rows <= 4 * ROWS
     for group in range(first_row // rows, (last_row + rows - 1) // rows):
         low, high = max(0, first_row - group * rows), min(rows, last_row - group * rows)
         x_at, y_at = group * channels * plane, origin + group * rows * out_plane
@@ -127,10 +130,16 @@ def products(
                         q1 = min(last_panel, q0 + some_panels)
                         for q in range(q0, q1):
                             start, count = q * length, min(length, pixels - q * length)
-                            at = (q - q0) * (3 * length + 1)
+                            at = (q - q0) * (3 * length + 2)
                             lists[at] = out_pieces(
-                                start, count, out_grid, move, groups * rows * out_plane, lanes, lists, at + 1
+                                start, count, out_grid, move, groups * rows * out_plane, lanes, lists, at + 2
                             )
+                            image = start // grid[0]
+                            lists[at + 1] = x_at + image * (groups * channels * plane - plane) + start
+                            if not in_order or start + length > (image + 1) * plane:
+                                lists[at + 1] = -1
+                            if lists[at + 1] >= 0:
+                                continue
                             pieces = in_pieces(
                                 start, count, grid, size, step, taps, t0, t1, groups * channels * plane, lanes, length, lists,
                                 in_at,
@@ -142,11 +151,14 @@ def products(
                         for m in range(m0, m1, ROWS):
                             for q in range(q0, q1):
                                 vectors = (min(length, pixels - q * length) + lanes - 1) // lanes
-                                b, at = b_at + (q - q0) * panel, (q - q0) * (3 * length + 1)
-                                multiply_packed(room, (m - m0) * k, room, b, length, k, vectors, tile)
+                                b, at = b_at + (q - q0) * panel, (q - q0) * (3 * length + 2)
+                                if lists[at + 1] >= 0:
+                                    multiply_packed(room, (m - m0) * k, x, lists[at + 1] + c0 * plane, plane, k, vectors, tile)
+                                else:
+                                    multiply_packed(room, (m - m0) * k, room, b, length, k, vectors, tile)
                                 seen = finish(
                                     y, y_at + m * out_plane, out_plane, min(ROWS, m1 - m), tile, bias, group * rows + m,
-                                    first, fresh, move[len(move) - 1], lists, at + 1, lists[at],
+                                    first, fresh, move[len(move) - 1], lists, at + 2, lists[at],
                                 )  # fmt: skip
                                 if last:
                                     strange |= seen

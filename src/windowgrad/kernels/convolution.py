@@ -85,7 +85,7 @@ class Grouped:
                     share = low, high, 0, all_panels
                 k = some[0] * some[1]
                 cells = k * (some[2] + some[3] * panel) + 4 * BYTES + ROWS * panel
-                work, lists = room.get(cells, y.dtype, some[3] * (3 * panel + 1) + 3 * some[1] * panel)
+                work, lists = room.get(cells, y.dtype, some[3] * (3 * panel + 2) + 3 * some[1] * panel)
                 args = one.axes, one.out_axes, one.places, weight, sizes, some, (*share, adds)
                 strange.append(products(x, w, y, bias, work, lists, *args))
 
