@@ -11,7 +11,7 @@ from strategies import ORDINARY
 
 import windowgrad as wg
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels import convolution
+from windowgrad.kernels import conv_plan
 from windowgrad.ops import OPS
 from windowgrad.params import MaxParams, MeanParams
 
@@ -108,10 +108,11 @@ def test_inputs_are_never_written_and_results_are_new(op, dtype):
 @pytest.mark.parametrize("op", [OPS["conv"], OPS["conv_transpose"]], ids=lambda op: op.name)
 @pytest.mark.parametrize("room", [1, 7, 64])
 def test_the_size_of_a_block_changes_nothing(op, room, monkeypatch):
-    """Few cells at a time, so that every convolution needs several blocks."""
+    """Few products, pixels and weights at a time, so that every convolution needs several blocks."""
     params, xs, dxs, g = inputs(op)
     expected = results(op, params, xs, dxs, g)
-    monkeypatch.setattr(convolution, "BLOCK", room)
+    for limit in ("STEPS", "PANELS", "WEIGHTS"):
+        monkeypatch.setattr(conv_plan, limit, room)
     found = results(op, params, xs, dxs, g)
     assert all(same_bits(one, other) for one, other in zip(found, expected, strict=True))
 

@@ -1,99 +1,104 @@
-"""Convolution over gathered windows: three kernels (forward, input gradient, weight gradient), transposed by swapping roles."""
+"""Convolution: three kernels (forward, input gradient, weight gradient), transposed by swapping roles.
+
+Sums are taken in float32 where it holds every operand, else in float64, and in an order that shapes alone decide. Where a
+result is zero, denormal or not finite, it is looked at again: a padded cell must have no product with an infinite weight, and
+sums that float32 cannot hold are taken in float64.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from windowgrad.arguments import counted
 from windowgrad.errors import WindowError
-from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float, wide
-from windowgrad.kernels.gather import BLOCK, Array, taps
-from windowgrad.params import ConvParams, Shape, TransposeParams
+from windowgrad.kernels import conv_exact
+from windowgrad.kernels.buffers import empty
+from windowgrad.kernels.cells import writeable
+from windowgrad.kernels.conv_grouped import Grouped, Transposed, grouped
+from windowgrad.kernels.conv_plan import Array
+from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float
+from windowgrad.params import ConvParams, TransposeParams
+
+# --- sums --------------------------------------------------------------------------------------------------------
 
 
-class Grouped:
-    """The convolution from shape `x` to shape `y`, its arrays seen as (batch, group, channel, cells).
+def flat(a: Array, dtype: Any) -> Array:
+    """The cells in a row, in the dtype of the sums."""
+    return writeable(np.ascontiguousarray(a, dtype=dtype).reshape(-1))
 
-    Products are summed by einsum, not by BLAS, whose sums depend on the number of threads.
-    """
 
-    def __init__(self, params: ConvParams, x: Shape, w: Shape, y: Shape) -> None:
-        rank, batch = params.window.rank, math.prod(y[: len(y) - params.window.rank - 1])
-        self.spatial, self.kernel, grid = x[len(x) - rank :], w[2:], y[len(y) - rank :]
-        self.x = (batch, params.groups, w[1], math.prod(self.spatial))
-        self.y = (batch, params.groups, w[0] // params.groups, math.prod(grid))
-        self.w = (params.groups, w[0] // params.groups, w[1] * math.prod(self.kernel))
-        tables = zip(params.window.tables(self.spatial), grid, strict=True)
-        self.tables = [table.first(outputs) for table, outputs in tables]
+def summed(a: Array) -> Any:
+    """The dtype in which products of `a` are summed: float32 if it holds its values."""
+    return np.float32 if a.dtype == np.float32 or a.dtype.itemsize <= 2 else np.float64
 
-    def taps(self) -> Iterator[tuple[slice, Array, Array]]:
-        """For each place of the kernel: (its weights, outputs whose tap there is a real cell, those cells)."""
-        room = max(1, BLOCK // max(1, math.prod(self.x[:3])))
-        for place, outs, cells in taps(self.tables, self.spatial, self.kernel, room):
-            yield slice(place, None, math.prod(self.kernel)), outs, cells
 
-    def forward(self, x: Array, w: Array) -> Array:
-        x, w, y = x.reshape(self.x), w.reshape(self.w), np.zeros(self.y, dtype=x.dtype)
-        for place, outs, cells in self.taps():
-            y[..., outs] += np.einsum("goc,ngcs->ngos", w[..., place], x[..., cells])
+def total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int) -> Array:
+    """The sum of the products of all pairs, and the bias of each channel."""
+    kind = np.result_type(*(summed(a) for pair in (*pairs, (bias, bias)) for a in pair))
+    y, strange = empty((size,), kind), not conv.regular
+    if conv.regular:
+        strange = multiplied(conv, role, pairs, bias, y)
+    if not strange:
         return y
-
-    def input_gradient(self, g: Array, w: Array) -> Array:
-        g, w, gx = g.reshape(self.y), w.reshape(self.w), np.zeros(self.x, dtype=g.dtype)
-        for place, outs, cells in self.taps():
-            where: Any = (..., cells)
-            np.add.at(gx, where, np.einsum("goc,ngos->ngcs", w[..., place], g[..., outs]))
-        return gx
-
-    def weight_gradient(self, x: Array, g: Array) -> Array:
-        x, g, gw = x.reshape(self.x), g.reshape(self.y), np.zeros(self.w, dtype=g.dtype)
-        for place, outs, cells in self.taps():
-            gw[..., place] += np.einsum("ngos,ngcs->goc", g[..., outs], x[..., cells])
-        return gw
+    beside_padding = 0 if role == conv_exact.WEIGHT and isinstance(conv, Transposed) else 1  # what a padded cell may multiply
+    if conv.regular and all(bool(np.isfinite(pair[beside_padding]).all()) for pair in pairs):
+        if kind == np.float64 or (np.isfinite(y).all() and not any(may_underflow(a, b) for a, b in pairs)):
+            return y
+        y = empty((size,), np.float64)
+        multiplied(conv, role, pairs, bias, y)
+        return y
+    return exact_total(conv, role, pairs, bias, size, np.float64)
 
 
-class Transposed(Grouped):
-    """The adjoint: what goes in is the convolution's output, what comes out its input."""
-
-    def __init__(self, params: ConvParams, x: Shape, w: Shape, y: Shape) -> None:
-        super().__init__(params, y, w, x)
-
-    def forward(self, x: Array, w: Array) -> Array:
-        return super().input_gradient(x, w)
-
-    def input_gradient(self, g: Array, w: Array) -> Array:
-        return super().forward(g, w)
-
-    def weight_gradient(self, x: Array, g: Array) -> Array:
-        return super().weight_gradient(g, x)
+def multiplied(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, y: Array) -> bool:
+    method = (conv.forward, conv.input_gradient, conv.weight_gradient)[role]
+    strange = False
+    for i, (a, b) in enumerate(pairs):
+        extra = flat(bias, y.dtype) if i == 0 else np.zeros(bias.shape, y.dtype)
+        strange = method(flat(a, y.dtype), flat(b, y.dtype), extra, y, i > 0)
+    return strange
 
 
-def grouped(params: ConvParams, x: Array, w: Array) -> Grouped:
-    kind = Transposed if isinstance(params, TransposeParams) else Grouped
-    return kind(params, x.shape, w.shape, params.out_shape(x.shape, w.shape))
+def exact_total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int, dtype: Any) -> Array:
+    y = np.zeros(size, dtype)
+    if len(bias) and size:
+        plane = y.reshape(-1, len(bias), size // conv.images // len(bias))
+        plane += bias.astype(dtype)[:, None]
+    for a, b in pairs:
+        one, other = flat(a, dtype), flat(b, dtype)
+        x, w, out = ((one, other, y), (y, other, one), (one, y, other))[role]
+        conv.exactly(role, x, w, out)
+    return y
 
 
-def apply(params: ConvParams, x: Array, w: Array) -> Array:
-    return grouped(params, x, w).forward(x, w).reshape(params.out_shape(x.shape, w.shape))
+def may_underflow(a: Array, b: Array) -> bool:
+    """Whether a product may be so small that float32 loses digits of it."""
+    sizes = (np.abs(one.astype(np.float64)) for one in (a, b))
+    least = [float(size.min(where=size > 0, initial=np.inf)) for size in sizes]
+    return least[0] * least[1] < float(np.finfo(np.float32).tiny)
 
 
-def per_channel(params: ConvParams, bias: Array) -> Array:
-    return bias.reshape(-1, *(1,) * params.window.rank)
+# --- the rules ---------------------------------------------------------------------------------------------------
+
+
+def no_bias(params: ConvParams, w: Array) -> Array:
+    return np.zeros(w.shape[1] * params.groups if isinstance(params, TransposeParams) else w.shape[0], np.float32)
 
 
 def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array) -> Array:
     dtype = conv_dtype(x.dtype, w.dtype, *(b.dtype for b in bias))
-    if not is_float(dtype):
+    conv, out = grouped(params, x.shape, w.shape)
+    extra = bias[0] if bias else no_bias(params, w)
+    if is_float(dtype):
+        y = total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(out))
+    else:
         refuse_overflow(params, dtype, x, w, *bias)
-    x, w, *bias = (a.astype(np.float64 if is_float(dtype) else np.int64) for a in (x, w, *bias))  # type: ignore[assignment]
-    y = apply(params, x, w)
-    for b in bias:
-        y += per_channel(params, b)
-    return y.astype(dtype)
+        y = exact_total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(out), dtype)
+    return y.astype(dtype, copy=False).reshape(out)
 
 
 def refuse_overflow(params: ConvParams, dtype: Any, x: Array, w: Array, *bias: Array) -> None:
@@ -109,22 +114,25 @@ def refuse_overflow(params: ConvParams, dtype: Any, x: Array, w: Array, *bias: A
 
 
 def conv_jvp(params: ConvParams, *args: Array) -> Array:
+    """Both products are summed into one output."""
     half = len(args) // 2
-    x, w, dx, dw = (wide(a) for a in (*args[:2], *args[half : half + 2]))
-    dy = apply(params, dx, w) + apply(params, x, dw)
-    for db in args[half + 2 :]:
-        dy += per_channel(params, wide(db))
+    (x, w), (dx, dw), dbias = args[:2], args[half : half + 2], args[half + 2 :]
+    (conv, out), extra = grouped(params, x.shape, w.shape), dbias[0] if dbias else no_bias(params, w)
+    dy = total(conv, conv_exact.FORWARD, [(dx, w), (x, dw)], extra, math.prod(out))
     primal = conv_dtype(*(a.dtype for a in args[:half]))
-    return dy.astype(derivative_of(primal, np.result_type(*(a.dtype for a in args[half:]))))
+    return dy.astype(derivative_of(primal, np.result_type(*(a.dtype for a in args[half:]))), copy=False).reshape(out)
 
 
 def conv_vjp(params: ConvParams, *args: Array) -> tuple[Array, ...]:
     *primals, g = args
-    x, w, wide_g = wide(primals[0]), wide(primals[1]), wide(g)
-    conv = grouped(params, x, w)
-    gradients = [conv.input_gradient(wide_g, w), conv.weight_gradient(x, wide_g)]
+    x, w = primals[:2]
+    (conv, _), channel = grouped(params, x.shape, w.shape), g.ndim - params.window.rank - 1
+    none = np.zeros(x.shape[channel], np.float32)
+    gradients = [
+        total(conv, conv_exact.INPUT, [(g, w)], none, x.size),
+        total(conv, conv_exact.WEIGHT, [(x, g)], none[:0], w.size),
+    ]
     if len(primals) == 3:
-        channel = g.ndim - params.window.rank - 1
-        gradients.append(wide_g.sum(axis=tuple(a for a in range(g.ndim) if a != channel)))
+        gradients.append(g.sum(axis=tuple(a for a in range(g.ndim) if a != channel), dtype=np.float64))
     pairs = zip(gradients, primals, strict=True)
-    return tuple(gradient.reshape(p.shape).astype(derivative_of(p.dtype, g.dtype)) for gradient, p in pairs)
+    return tuple(gradient.reshape(p.shape).astype(derivative_of(p.dtype, g.dtype), copy=False) for gradient, p in pairs)

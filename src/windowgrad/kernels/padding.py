@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from windowgrad.kernels.dtypes import derivative_of
-from windowgrad.kernels.gather import Array
+from windowgrad.kernels.plan import Array
 from windowgrad.params import PadParams
 
 

@@ -1,0 +1,180 @@
+"""What convolution is built from: tiles of products, packed panels, squares turned around; and when it looks twice."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import windowgrad as wg
+from windowgrad.geometry import Sliding
+from windowgrad.kernels import conv_copy, conv_plan, conv_windows, microkernel, threads
+from windowgrad.kernels.jit import helper
+from windowgrad.ops import OPS
+from windowgrad.params import ConvParams, TransposeParams
+
+rng = np.random.default_rng(0)
+every_float = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def whole(*shape, dtype=np.float32):
+    """Small integers, whose sums are exact."""
+    return rng.integers(-4, 5, shape).astype(dtype)
+
+
+# --- tiles -------------------------------------------------------------------------------------------------------
+
+
+@helper
+def tiles(a, b, k, vectors, packed, rows, pitch):
+    microkernel.multiply_packed(a, 3, b, 5, pitch, k, vectors, packed)
+    microkernel.multiply_rows(a, 3, k + 1, b, 5, pitch, k, vectors, rows)
+
+
+@every_float
+@pytest.mark.parametrize("vectors", [1, 2, 3])
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_a_tile_is_the_product_of_its_panels_in_every_lane(dtype, vectors, k):
+    lanes, rows = microkernel.BYTES // np.dtype(dtype).itemsize, microkernel.ROWS
+    length, pitch = microkernel.VECTORS * lanes, microkernel.VECTORS * lanes + 3
+    a, b = whole(3 + rows * (k + 1), dtype=dtype), whole(5 + k * pitch, dtype=dtype)
+    by_k, by_row = np.full((2, rows * length), 99, dtype)
+    tiles(a, b, k, vectors, by_k, by_row, pitch)
+    used = b[5:].reshape(k, pitch)[:, : vectors * lanes]
+    packed, row = a[3 : 3 + k * rows].reshape(k, rows).T, a[3:].reshape(rows, k + 1)[:, :k]
+    for found, panel in ((by_k, packed), (by_row, row)):
+        found = found.reshape(rows, length)
+        assert (found[:, : vectors * lanes] == panel @ used).all()
+        assert (found[:, vectors * lanes :] == 99).all()
+
+
+@pytest.mark.parametrize(
+    ("features", "size"), [("+sse2,+avx,+avx512f", (64, 8, 3)), ("+avx,-avx512f", (32, 4, 3)), ("+neon", (16, 4, 3))]
+)
+def test_the_sums_of_a_tile_fit_in_the_registers(features, size):
+    assert microkernel.registers(features) == size
+    assert size[1] * size[2] + size[2] + 1 <= (32 if "+avx512f" in features else 16)
+
+
+@helper
+def turned(to, x, pitch, stride):
+    conv_copy.turn(to, 2, pitch, x, 1, stride)
+    conv_copy.turn_add(to, 2, pitch, x, 1, stride)
+
+
+@every_float
+def test_a_square_is_turned_around(dtype):
+    rows = microkernel.ROWS
+    x, to = whole(1 + rows * 11, dtype=dtype), np.zeros(2 + rows * 13, dtype)
+    turned(to, x, 13, 11)
+    square = to[2:].reshape(rows, 13)
+    assert (square[:, :rows] == 2 * x[1:].reshape(rows, 11)[:, :rows].T).all()
+    assert not square[:, rows:].any()
+
+
+# --- panels ------------------------------------------------------------------------------------------------------
+
+
+@helper
+def packed(x, axes, first, count, taps, plane, image, channels, pitch, lanes, to):
+    lists = np.zeros(3 * taps * count, np.int64)
+    grid, size, step, table = axes
+    pieces = conv_windows.in_pieces(first, count, grid, size, step, table, 0, taps, image, lanes, pitch, lists, 0)
+    conv_windows.copy_pieces(to, 0, taps * pitch, x, 0, plane, channels, step[-1], lists, 0, pieces)
+
+
+GEOMETRIES = [
+    Sliding((3, 3), 1, 1),
+    Sliding((3, 2), 2, ((0, 3), (2, 1))),
+    Sliding((2, 3), 3, 2, (1, 2)),
+    Sliding((5,), 1, 7, 3),
+    Sliding((2, 1, 2), (1, 2, 2), 1),
+]
+
+
+@every_float
+@pytest.mark.parametrize("window", GEOMETRIES, ids=str)
+def test_a_panel_holds_the_cell_that_each_pixel_meets_at_each_tap(dtype, window):
+    spatial = (9, 13, 7)[: window.rank] if window.rank > 1 else (37,)
+    grid, images, channels = window.grid(spatial), 2, 3
+    x = whole(images, channels, *spatial, dtype=dtype)
+    one = conv_plan.forwards(window, spatial, grid)
+    taps, pixels, lanes = len(one.places), images * one.pixels, microkernel.BYTES // x.itemsize
+    for first, count in ((0, min(48, pixels)), (pixels // 3, min(29, pixels - pixels // 3)), (pixels - 1, 1)):
+        pitch = count
+        to = np.full(channels * taps * pitch + 2 * lanes, np.nan, dtype)
+        plane = int(np.prod(spatial))
+        packed(x.reshape(-1), one.axes, first, count, taps, plane, channels * plane, channels, pitch, lanes, to)
+        panel = to[: channels * taps * pitch].reshape(channels, taps, pitch)
+        for (c, t), j in itertools.product(np.ndindex(channels, taps), range(count)):
+            image, pixel = divmod(first + j, one.pixels)
+            places = dict(window.reach(np.unravel_index(pixel, grid), spatial))
+            cell = places.get(tuple(int(n) for n in np.unravel_index(t, window.kernel)))
+            assert panel[c, t, j] == (0 if cell is None else x[(image, c, *cell)])
+
+
+@every_float
+@pytest.mark.parametrize("pixels", [16, 47, 48, 64, 80, 112])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_pixels_that_lie_in_order_are_read_where_they_stand(dtype, pixels, groups):
+    """Panels within an image, across two of them, and beyond the last pixel."""
+    x, w = whole(4, 6, pixels, dtype=dtype), whole(9, 6 // groups, 1, dtype=dtype)
+    expected = np.einsum("goc,ngcs->ngos", w.reshape(groups, 9 // groups, -1), x.reshape(4, groups, -1, pixels))
+    assert (wg.conv1d(x, w, groups=groups) == expected.reshape(4, 9, pixels)).all()
+
+
+# --- looking twice -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("groups", [1, 8])
+def test_a_padded_cell_has_no_product_with_a_weight_that_is_not_finite(dtype, bad, groups):
+    x = np.ones((1, 8, 20, 20), dtype)
+    w = np.zeros((8, 8 // groups, 3, 3), dtype)
+    w[:, 0, 0, 0] = bad  # meets padding in the first row and column only
+    y = wg.conv2d(x, w, padding=1, groups=groups)
+    assert not y[:, :, 0].any()
+    assert not y[:, :, :, 0].any()
+    assert not np.isfinite(y[:, :, 1:, 1:]).any()
+
+
+def test_products_that_float32_would_lose_are_summed_in_float64():
+    """Each product is a third of the smallest float32: one by one they would vanish."""
+    x = np.full((1, 16, 5, 5), 2.0**-75, np.float32)
+    w = np.full((1, 16, 3, 3), 2.0**-74 / 3, np.float32)
+    exact = float(x[0, 0, 0, 0]) * float(w[0, 0, 0, 0]) * 144
+    assert wg.conv2d(x, w).tolist() == np.full((1, 1, 3, 3), np.float32(exact)).tolist()
+    assert exact > 40 * 2.0**-149
+
+
+def test_sums_that_leave_float32_on_their_way_come_back():
+    x = np.array([3e38, 3e38, -3e38, -3e38], np.float32).reshape(1, 4, 1)
+    assert wg.conv1d(x, np.ones((1, 4, 1), np.float32)).tolist() == [[[0.0]]]
+
+
+# --- threads -----------------------------------------------------------------------------------------------------
+
+
+CASES = {
+    "plain": (ConvParams(Sliding((3, 3), 1, 1)), (2, 24, 30, 31), (40, 24, 3, 3)),
+    "stride": (ConvParams(Sliding((3, 3), 2, 1)), (2, 24, 30, 31), (40, 24, 3, 3)),
+    "small": (ConvParams(Sliding((3, 3), 1, 1)), (1, 64, 7, 7), (72, 64, 3, 3)),
+    "long sums": (ConvParams(Sliding((1, 1), 1)), (1, 500, 40, 41), (20, 500, 1, 1)),
+    "groups": (ConvParams(Sliding((3, 3), 1, 1), 3), (2, 27, 30, 31), (33, 9, 3, 3)),
+    "depthwise": (ConvParams(Sliding((3, 3), 2, 1), 27), (2, 27, 60, 61), (27, 1, 3, 3)),
+    "transposed": (TransposeParams(Sliding((3, 3), 2, 1)), (2, 24, 20, 21), (24, 30, 3, 3)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_any_number_of_threads_gives_the_same_bits(case, monkeypatch):
+    params, x_shape, w_shape = CASES[case]
+    op = OPS["conv_transpose" if isinstance(params, TransposeParams) else "conv"]
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in (x_shape, w_shape))
+    g = rng.standard_normal(params.out_shape(x_shape, w_shape)).astype(np.float32)
+    monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    found = []
+    for count in (1, 2, 3, 5):
+        monkeypatch.setattr(threads, "chosen", count)
+        found.append([a.tobytes() for a in (op.forward(params, x, w), op.jvp(params, x, w, x, w), *op.vjp(params, x, w, g))])
+    assert all(one == found[0] for one in found)
