@@ -8,7 +8,7 @@ import pytest
 import windowgrad as wg
 from windowgrad.geometry import Sliding
 from windowgrad.kernels import conv_copy, conv_plan, conv_windows, microkernel, threads
-from windowgrad.kernels.jit import helper
+from windowgrad.kernels.jit import compiled
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 
@@ -24,7 +24,7 @@ def whole(*shape, dtype=np.float32):
 # --- tiles -------------------------------------------------------------------------------------------------------
 
 
-@helper
+@compiled
 def tiles(a, b, k, vectors, packed, rows, pitch):
     microkernel.multiply_packed(a, 3, b, 5, pitch, k, vectors, packed)
     microkernel.multiply_rows(a, 3, k + 1, b, 5, pitch, k, vectors, rows)
@@ -55,7 +55,7 @@ def test_the_sums_of_a_tile_fit_in_the_registers(features, size):
     assert size[1] * size[2] + size[2] + 1 <= (32 if "+avx512f" in features else 16)
 
 
-@helper
+@compiled
 def turned(to, x, pitch, stride):
     conv_copy.turn(to, 2, pitch, x, 1, stride)
     conv_copy.turn_add(to, 2, pitch, x, 1, stride)
@@ -74,7 +74,7 @@ def test_a_square_is_turned_around(dtype):
 # --- panels ------------------------------------------------------------------------------------------------------
 
 
-@helper
+@compiled
 def packed(x, axes, first, count, taps, plane, image, channels, pitch, lanes, to):
     lists = np.zeros(3 * taps * count, np.int64)
     grid, size, step, table = axes

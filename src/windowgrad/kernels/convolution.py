@@ -21,6 +21,7 @@ from windowgrad.kernels.cells import writeable
 from windowgrad.kernels.conv_grouped import Grouped, Transposed, grouped
 from windowgrad.kernels.conv_plan import Array
 from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float
+from windowgrad.kernels.magnitudes import least_magnitude
 from windowgrad.params import ConvParams, TransposeParams
 
 # --- sums --------------------------------------------------------------------------------------------------------
@@ -77,9 +78,7 @@ def exact_total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], 
 
 def may_underflow(a: Array, b: Array) -> bool:
     """Whether a product may be so small that float32 loses digits of it."""
-    sizes = (np.abs(one.astype(np.float64)) for one in (a, b))
-    least = [float(size.min(where=size > 0, initial=np.inf)) for size in sizes]
-    return least[0] * least[1] < float(np.finfo(np.float32).tiny)
+    return math.prod(least_magnitude(flat(one, np.float32)) for one in (a, b)) < float(np.finfo(np.float32).tiny)
 
 
 # --- the rules ---------------------------------------------------------------------------------------------------
