@@ -10,14 +10,15 @@ from numba.extending import intrinsic
 from windowgrad.kernels.emit import Combine, Emitter, mask_of
 from windowgrad.kernels.vectors import constant, kind, vec
 
-WIDE = 4  # vectors of a row that are taken together where there are many rows
+COUNTS = (1, 2, 3, 4, 5, 7, 8, 9)  # of rows that have a loop of their own
+TOGETHER = 4  # rows of any other number that are read at a time
 
 
 def folding(combine: Combine, watch: bool) -> Any:
     """fold(x, base, rows, low, high, width, buffer, at): buffer[at:] = rows[low:high] of x combined, `width` cells of each.
 
     `rows` are the places of their first cells, from `base` on; there is at least one. Gives the mask of lanes in which a NaN
-    was seen, if `watch` says to look. All arrays are addresses. The loops are made for one, two, three and more rows.
+    was seen, if `watch` says to look. All arrays are addresses. Common numbers of rows have a loop of their own.
     """
 
     @intrinsic
@@ -41,30 +42,26 @@ def folding(combine: Combine, watch: bool) -> Any:
             def row(q: Any) -> Any:
                 return e.add(base, e.cell((rows, args[2]), q))
 
-            def few(count: int) -> None:
-                starts = [row(e.add(low, q)) for q in range(count)]
+            def sweep(first: Any, count: int, on: bool) -> None:
+                """`count` rows from the entry `first` on, together with what stands in the buffer if `on`."""
+                starts = [row(e.add(first, q)) for q in range(count)]
                 with e.steps(e.int(0), e.add(width, 1 - e.n), e.int(e.n)) as j:
                     cells = [e.load(source, e.add(start, j)) for start in starts]
                     look(cells)
-                    total = cells[0]
+                    total = combine(e, e.load(target, e.add(at, j)), cells[0]) if on else cells[0]
                     for cell in cells[1:]:
                         total = combine(e, total, cell)
                     e.store(target, e.add(at, j), total)
 
-            def many(start: Any, stop: Any, wide: int) -> None:
-                with e.steps(start, e.add(stop, 1 - wide * e.n), e.int(wide * e.n)) as j:
-                    totals = [e.variable(constant(v, 0)) for _ in range(wide)]
-                    for k, total in enumerate(totals):
-                        builder.store(e.load(source, e.add(row(low), j, k * e.n)), total)
-                    look([builder.load(total) for total in totals])
-                    with e.steps(e.add(low, 1), high, e.int(1)) as q:
-                        first = e.add(row(q), j)
-                        cells = [e.load(source, e.add(first, k * e.n)) for k in range(wide)]
-                        look(cells)
-                        for total, cell in zip(totals, cells, strict=True):
-                            builder.store(combine(e, builder.load(total), cell), total)
-                    for k, total in enumerate(totals):
-                        e.store(target, e.add(at, j, k * e.n), builder.load(total))
+            def many() -> None:
+                """Some rows after the other: each is read from its beginning to its end, as memory likes it."""
+                sweep(low, TOGETHER, False)
+                whole = e.add(high, 1 - TOGETHER)
+                with e.steps(e.add(low, TOGETHER), whole, e.int(TOGETHER)) as q:
+                    sweep(q, TOGETHER, True)
+                left = builder.and_(builder.sub(high, low), e.int(TOGETHER - 1))
+                with e.steps(builder.sub(high, left), high, e.int(1)) as q:
+                    sweep(q, 1, True)
 
             def rest(left: Any) -> None:
                 """The last cells of a row, fewer than a vector."""
@@ -80,16 +77,14 @@ def folding(combine: Combine, watch: bool) -> Any:
             done = builder.append_basic_block("done")
             more = builder.append_basic_block("more")
             choice = builder.switch(builder.sub(high, low), more)
-            for count in (1, 2, 3):
+            for count in COUNTS:
                 block = builder.append_basic_block(f"rows{count}")
                 choice.add_case(e.int(count), block)
                 builder.position_at_end(block)
-                few(count)
+                sweep(low, count, False)
                 builder.branch(done)
             builder.position_at_end(more)
-            broad = builder.and_(width, e.int(-WIDE * e.n))
-            many(e.int(0), broad, WIDE)
-            many(broad, width, 1)
+            many()
             builder.branch(done)
             builder.position_at_end(done)
             left = builder.and_(width, e.int(e.n - 1))
