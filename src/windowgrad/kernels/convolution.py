@@ -21,7 +21,7 @@ from windowgrad.kernels.cells import writeable
 from windowgrad.kernels.conv_grouped import Grouped, Transposed, grouped
 from windowgrad.kernels.conv_plan import Array
 from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float
-from windowgrad.kernels.magnitudes import least_magnitude
+from windowgrad.kernels.magnitudes import magnitudes
 from windowgrad.params import ConvParams, TransposeParams
 
 # --- sums --------------------------------------------------------------------------------------------------------
@@ -45,14 +45,21 @@ def total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: 
         strange = multiplied(conv, role, pairs, bias, y)
     if not strange:
         return y
-    beside_padding = 0 if role == conv_exact.WEIGHT and isinstance(conv, Transposed) else 1  # what a padded cell may multiply
-    if conv.regular and all(bool(np.isfinite(pair[beside_padding]).all()) for pair in pairs):
-        if kind == np.float64 or (np.isfinite(y).all() and not any(may_underflow(a, b) for a, b in pairs)):
+    if conv.regular and magnitudes(y)[1]:  # no weight that is not finite met a padded cell, and no sum was too large
+        if kind == np.float64 or not any(may_underflow(a, b) for a, b in pairs):
             return y
-        y = empty((size,), np.float64)
-        multiplied(conv, role, pairs, bias, y)
-        return y
+        return wider(conv, role, pairs, bias, size)
+    beside_padding = 0 if role == conv_exact.WEIGHT and isinstance(conv, Transposed) else 1  # what a padded cell may multiply
+    if conv.regular and all(magnitudes(flat(pair[beside_padding], kind))[1] for pair in pairs):
+        return y if kind == np.float64 else wider(conv, role, pairs, bias, size)
     return exact_total(conv, role, pairs, bias, size, np.float64)
+
+
+def wider(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int) -> Array:
+    """The same in float64."""
+    y = empty((size,), np.float64)
+    multiplied(conv, role, pairs, bias, y)
+    return y
 
 
 def multiplied(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, y: Array) -> bool:
@@ -78,7 +85,7 @@ def exact_total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], 
 
 def may_underflow(a: Array, b: Array) -> bool:
     """Whether a product may be so small that float32 loses digits of it."""
-    return math.prod(least_magnitude(flat(one, np.float32)) for one in (a, b)) < float(np.finfo(np.float32).tiny)
+    return math.prod(magnitudes(flat(one, np.float32))[0] for one in (a, b)) < float(np.finfo(np.float32).tiny)
 
 
 # --- the rules ---------------------------------------------------------------------------------------------------
