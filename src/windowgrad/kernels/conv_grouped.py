@@ -18,8 +18,10 @@ from windowgrad.kernels.microkernel import BYTES, ROWS
 from windowgrad.kernels.threads import run
 from windowgrad.params import ConvParams, TransposeParams
 
-WORK = 4
+WORK = 2
 """Products that take as long as a byte of other work, for the choice of threads."""
+PLANE_WORK = 8
+"""How much longer a product takes where every channel has its own."""
 
 
 class Grouped:
@@ -95,7 +97,7 @@ class Grouped:
                 args = one.own_axes, one.move, one.out_axes[2], one.places, sizes, run, (first, last, adds)
                 strange.append(depthwise(x, weight, y, bias, work, lists, *args))
 
-        run(task, self.images * -(-self.groups // PLANES), self.work)
+        run(task, self.images * -(-self.groups // PLANES), PLANE_WORK * self.work)
         return any(strange)
 
     def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> bool:
@@ -114,7 +116,7 @@ class Grouped:
             work, lists = room.get(2 * PLANES * BYTES, gw.dtype, 3 * min(some, self.pixels) * (self.taps + 1))
             depthwise_weight(x, g, gw, work, lists, one.own_axes, one.move, sizes, some, (first, last))
 
-        run(task, -(-self.groups // PLANES), self.work)
+        run(task, -(-self.groups // PLANES), PLANE_WORK * self.work)
 
     def sum_pixels(self, one: Gather, x: Array, g: Array, gw: Array) -> None:
         sizes = self.images, self.groups, self.outs, self.ins, self.cells, self.pixels
