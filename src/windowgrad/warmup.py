@@ -46,7 +46,11 @@ def steps(dtype: np.dtype[Any]) -> Iterator[Step]:
     for name, params in pooling:
         yield from both_ways(name, params, x)
     yield "max_pool with indices", lambda: wg.max_pool2d(x, 3, 2, 1, return_indices=True)
+    yield "adaptive_max_pool with indices", lambda: wg.adaptive_max_pool2d(x, 1, return_indices=True)
+    yield "max_pool, many rows", lambda: wg.max_pool2d(x, 16, 1)
+    yield "avg_pool, many rows", lambda: wg.avg_pool2d(x, 16, 1)
     yield from both_ways("conv", ConvParams(FEW), x, w)
+    yield from both_ways("conv", ConvParams(FEW, 2), np.ones((1, 2, 20, 20), dtype), np.ones((2, 1, 3, 3), dtype))
     yield from both_ways("conv_transpose", TransposeParams(FEW), x, w)
 
 
