@@ -16,8 +16,8 @@ test: .venv/installed-test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: .venv/installed-test
-	$(BIN)/python benchmarks/pooling.py
-	$(BIN)/python benchmarks/convolution.py
+	$(BIN)/python benchmarks/pooling.py --plot docs/pooling.png
+	$(BIN)/python benchmarks/convolution.py --plot docs/convolution.png
 
 .venv/made:
 	@echo "==> making .venv with $$($(PYTHON) --version)"

@@ -62,7 +62,6 @@ CHOICES = {
     "splat(x, 3)": lambda a, b, c: np.full(a.shape, 3),
     "splat(x, x[i])": lambda a, b, c: np.repeat(a[:, :1], a.shape[1], axis=1),
     "splat(a, x[i + 1])": lambda a, b, c: np.repeat(a[:, 1:2], a.shape[1], axis=1),
-    "iota(x)": lambda a, b, c: np.tile(np.arange(a.shape[1]), (len(a), 1)),
     "even(a, b)": lambda a, b, c: sides(a, b)[:, ::2],
     "odd(a, b)": lambda a, b, c: sides(a, b)[:, 1::2],
     "mixed_low(a, b)": lambda a, b, c: mixed(a, b)[:, : a.shape[1]],
@@ -82,8 +81,6 @@ CHOICES = {
     mask("not_finite(a)"): lambda a, b, c: ~np.isfinite(a),
     mask("is_zero(a)"): lambda a, b, c: (a == 0) & (a.dtype.kind == "f"),
     mask("is_negative_zero(a)"): lambda a, b, c: np.signbit(a) & (a == 0),
-    mask("unordered(a, b)"): lambda a, b, c: np.isnan(a) | np.isnan(b),
-    mask("nowhere(a, b)"): lambda a, b, c: np.zeros(a.shape, bool),
 }
 WITHOUT_NAN = {"larger(a, b)": lambda a, b, c: np.where(b > a, b, a)}
 OF_FLOATS = {

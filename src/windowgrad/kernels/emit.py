@@ -115,14 +115,6 @@ def larger(e: Emitter, a: Any, b: Any) -> Any:
     return e.builder.select(b_greater, b, a)
 
 
-def first_greatest(e: Emitter, a: Any, b: Any) -> Any:
-    """The winner by the whole order of maximum: NaN before every number, and of equals a, which comes first."""
-    if kind(e.v) != "f":
-        return larger(e, a, b)
-    beaten = e.builder.and_(e.builder.fcmp_unordered(">", b, a), e.builder.fcmp_ordered("ord", a, a))
-    return e.builder.select(beaten, b, a)
-
-
 def plus(e: Emitter, a: Any, b: Any) -> Any:
     return e.builder.fadd(a, b)
 

@@ -335,33 +335,6 @@ def not_finite(typing: Any, x: Any) -> Any:
 
 
 @intrinsic
-def iota(typing: Any, a: Any) -> Any:
-    """0, 1, 2, … in the dtype of the array `a`."""
-    v = vec(a.dtype)
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(llvm(v), list(range(v.lanes)))
-
-    return v(a), emit
-
-
-@intrinsic
 def either(typing: Any, a: Any, b: Any) -> Any:
     """The mask a or b."""
     return a(a, a), lambda context, builder, signature, args: builder.or_(*args)
-
-
-@intrinsic
-def unordered(typing: Any, a: Any, b: Any) -> Any:
-    """The mask of the lanes where a or b is NaN; one comparison for two vectors. Integers have none."""
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fcmp_unordered("uno", *args) if kind(a) == "f" else constant(_mask(a), 0)
-
-    return _mask(a)(a, b), emit
-
-
-@intrinsic
-def nowhere(typing: Any, a: Any, b: Any) -> Any:
-    """The mask with no lane set, for vectors like a and b."""
-    return _mask(a)(a, b), lambda context, builder, signature, args: constant(_mask(a), 0)
