@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.geometry import Geometry, Sliding
-from windowgrad.kernels import axes, max_rows, scalar, winner_columns, winner_rows, winner_strips
+from windowgrad.kernels import axes, max_rows, scalar, winner_columns, winner_rows, winner_search, winner_strips
 from windowgrad.kernels.axes import has_many_rows
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.cells import Array, added, cells, computed, finished, laid_out, ordered, out_shape, planned, room
@@ -89,7 +89,7 @@ def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] 
         if share.by_rows is not None:
             winner_rows.winner_rows(*given, first, last, *share.by_rows)
         else:
-            winner_columns.winner_columns(*given, first, last, share.strips, *cells(p), p.width)
+            winner_search.winner_search(values, y, found, first, last, share.strips, *cells(p), p.width)
 
     run(task, planes * len(share.strips), x.nbytes)
     return y, found
@@ -169,7 +169,7 @@ def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
         elif share.by_rows is not None:
             winner_rows.winner_rows_back(values, gradients, gx, *bound, first, last, *share.by_rows)
         else:
-            winner_columns.winner_columns_back(values, gradients, gx, *bound, first, last, *rest)
+            winner_search.winner_search_back(values, gradients, gx, first, last, *rest)
 
     run(task, layout.planes * len(share.strips), x.nbytes)
     return (layout.finished(gx, x.shape, dtype),)

@@ -18,7 +18,7 @@ def beats(value: Any, best: Any) -> Any:
 
 
 @helper
-def winner(x: Any, base: int, row: int, ptr: Any, rows: Any, start: int, count: int, step: int) -> int:
+def winner(x: Any, base: int, row: int, ptr: Any, rows: Any, start: int, count: int, step: int) -> Any:
     """The place in the plane of the first greatest cell of one window, −1 if it has none."""
     best = -1
     for q in range(ptr[row], ptr[row + 1]):
@@ -26,6 +26,8 @@ def winner(x: Any, base: int, row: int, ptr: Any, rows: Any, start: int, count: 
         for _ in range(count):
             if best < 0 or beats(x[base + cell], x[base + best]):
                 best = cell
+                if x[base + cell] != x[base + cell]:  # nothing beats the first NaN
+                    return best
             cell += step
     return best
 

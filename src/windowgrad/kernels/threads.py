@@ -18,7 +18,7 @@ from windowgrad.arguments import as_int
 from windowgrad.errors import OptionError, show
 
 VARIABLE = "WINDOWGRAD_NUM_THREADS"
-LEAST_WORK = 1 << 20  # bytes; measured: waking a helper takes about 50 µs, in which one thread moves half of this
+LEAST_WORK = 1 << 19  # bytes; measured: waking a helper takes about 20 µs, in which one thread moves about this much
 MOST_THREADS = 1024  # a typing error should not start a million threads
 
 Task = Callable[[int, int], object]

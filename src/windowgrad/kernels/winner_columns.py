@@ -1,6 +1,6 @@
-"""Winners of windows of any kind: the rows of an output row are reduced by columns, by vectors, then its windows one by one.
+"""All winners of windows of any kind: the rows of an output row are reduced by columns, by vectors, then its windows.
 
-For windows that are not alike along the row, and for every rule of ties but the first. That a cell is among the winners of its
+For every rule of ties but the first. That a cell is among the winners of its
 window is two questions: whether it is its column's greatest, and whether that is the window's. Here `rows` and `cells` are
 counted in cells of a plane; `like` has the dtype of names of rows, an integer as wide as x.
 """
@@ -108,51 +108,6 @@ def winners_in(top: Any, best: int, number: Any, start: int, count: int, step: i
         if not comes_first(top[best], top[c]):
             total += number[c]
     return total
-
-
-@kernel
-def winner_columns(
-    x: Any, y: Any, found: Any, least: Any, like: Any, first: int, last: int, strips: Any,
-    outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int,
-) -> None:  # fmt: skip
-    """y and found = the value and the place of each winner in its plane, 0 and −1 if there is none."""
-    out = len(start)
-    top, who = np.empty(whole(width, x), x.dtype), np.empty(whole(width, x), like.dtype)
-    for job in range(first, last):
-        p, s = job // len(strips), job % len(strips)
-        for row in range(strips[s, 2], strips[s, 3]):
-            low, high, at = ptr[row], ptr[row + 1], (p * outer + row) * out
-            if low < high:
-                column_tops(x, p * plane, rows, low, high, width, least, top, who)
-            for j in range(out):
-                c = first_column(top, who, start[j], count[j], step) if low < high else -1
-                found[at + j] = rows[low + who[c]] + c if c >= 0 else -1
-                y[at + j] = 0
-                if c >= 0:
-                    y[at + j] = top[c]
-
-
-@kernel
-def winner_columns_back(
-    x: Any, g: Any, gx: Any, least: Any, like: Any, first: int, last: int, strips: Any,
-    outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int,
-) -> None:  # fmt: skip
-    """Each gradient to its winner; strips `first` to `last` of all planes, gx is new."""
-    out = len(start)
-    top, who = np.empty(whole(width, x), x.dtype), np.empty(whole(width, x), like.dtype)
-    for job in range(first, last):
-        p, s = job // len(strips), job % len(strips)
-        base, own, end = p * plane, strips[s, 0] * width, strips[s, 1] * width
-        clear(gx, base + own, base + end)
-        for row in range(strips[s, 2], strips[s, 3]):
-            low = ptr[row]
-            if low == ptr[row + 1]:
-                continue
-            column_tops(x, base, rows, low, ptr[row + 1], width, least, top, who)
-            for j in range(out):
-                c = first_column(top, who, start[j], count[j], step)
-                if c >= 0 and own <= rows[low + who[c]] < end:
-                    gx[base + rows[low + who[c]] + c] += g[(p * outer + row) * out + j]
 
 
 @kernel

@@ -1,0 +1,102 @@
+"""First winners of windows of any kind: the greatest value of a window is found first, then its first cell that equals it.
+
+Finding the value is what the forward kernel does, by vectors; and the search ends at the winner. A row of windows that sees a
+NaN is done one cell at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windowgrad.kernels.emit import larger
+from windowgrad.kernels.folds import folding
+from windowgrad.kernels.jit import helper, kernel
+from windowgrad.kernels.scalar import winner
+from windowgrad.kernels.simd import address, alive, anywhere, equal, lanes, load, splat
+from windowgrad.kernels.winner_rows import clear
+
+fold = folding(larger, True)
+
+
+@helper
+def first_equal(x: Any, size: int, base: int, rows: Any, low: int, high: int, start: int, count: int, top: Any) -> int:
+    """The place of the first cell of a window that equals `top`, of which there is one; x has `size` cells in all."""
+    n, wanted = lanes(x), splat(x, top)
+    for q in range(low, high):
+        at, c = base + rows[q] + start, 0
+        while c < count:
+            if at + c + n > size or anywhere(equal(load(x, at + c), wanted)):  # cells past the window may be equal too
+                for k in range(c, min(c + n, count)):
+                    if x[at + k] == top:
+                        return rows[q] + start + k  # type: ignore[no-any-return]
+            c += n
+    return -1
+
+
+@helper
+def find_row(
+    x: Any, size: int, base: int, row: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int, out: int,
+    buffer: Any, places: Any,
+) -> None:  # fmt: skip
+    """places = where in the plane the first winner of each window of an output row is, −1 if it has no cell."""
+    low, high = ptr[row], ptr[row + 1]
+    one_by_one = low == high or step != 1
+    if not one_by_one:
+        one_by_one = anywhere(fold(x, base, rows, low, high, width, buffer, 0))
+    for j in range(out):
+        first, cells = start[j], count[j]
+        if one_by_one or cells == 0:
+            places[j] = winner(x, base, row, ptr, rows, first, cells, step)
+        else:
+            top = buffer[first]
+            for c in range(first + 1, first + cells):
+                top = buffer[c] if buffer[c] > top else top
+            places[j] = first_equal(x, size, base, rows, low, high, first, cells, top)
+
+
+@kernel
+def winner_search(
+    x: Any, y: Any, found: Any, first: int, last: int, strips: Any,
+    outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int,
+) -> None:  # fmt: skip
+    """y and found = the value and the place of each winner in its plane, 0 and −1 if there is none."""
+    out, size, space, row_places = len(start), len(x), np.empty(width + lanes(x), x.dtype), np.empty(len(start), np.int64)
+    x, y, found, buffer, places = address(x), address(y), address(found), address(space), address(row_places)
+    ptr, rows, start, count = address(ptr), address(rows), address(start), address(count)
+    for job in range(first, last):
+        p, s = job // len(strips), job % len(strips)
+        base = p * plane
+        for row in range(strips[s, 2], strips[s, 3]):
+            find_row(x, size, base, row, ptr, rows, start, count, step, width, out, buffer, places)
+            at = (p * outer + row) * out
+            for j in range(out):
+                found[at + j] = places[j]
+                y[at + j] = 0
+                if places[j] >= 0:
+                    y[at + j] = x[base + places[j]]
+    alive(space)
+    alive(row_places)
+
+
+@kernel
+def winner_search_back(
+    x: Any, g: Any, gx: Any, first: int, last: int, strips: Any,
+    outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int,
+) -> None:  # fmt: skip
+    """Each gradient to its winner; strips `first` to `last` of all planes, gx is new."""
+    out, size, space, row_places = len(start), len(x), np.empty(width + lanes(x), x.dtype), np.empty(len(start), np.int64)
+    x, g, gx, buffer, places = address(x), address(g), address(gx), address(space), address(row_places)
+    ptr, rows, start, count = address(ptr), address(rows), address(start), address(count)
+    for job in range(first, last):
+        p, s = job // len(strips), job % len(strips)
+        base, own, end = p * plane, strips[s, 0] * width, strips[s, 1] * width
+        clear(gx, base + own, base + end)
+        for row in range(strips[s, 2], strips[s, 3]):
+            find_row(x, size, base, row, ptr, rows, start, count, step, width, out, buffer, places)
+            for j in range(out):
+                if own <= places[j] < end:
+                    gx[base + places[j]] += g[(p * outer + row) * out + j]
+    alive(space)
+    alive(row_places)
