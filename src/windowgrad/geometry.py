@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.arguments import Padding, Pairs, Size, as_int, axes, counted, flag, flags, ints, pairs
+from windowgrad.caches import keep
 from windowgrad.errors import WindowError, show
 
 Cell = tuple[int, ...]
@@ -232,8 +233,7 @@ def _indices(out: int, *magnitudes: int) -> Column:
     return np.arange(out, dtype=np.int64 if max(magnitudes) < 2**62 else object)
 
 
-@lru_cache(maxsize=4096)
-def _sliding_table(n: int, out: int, k: int, s: int, lo: int, hi: int, d: int) -> Table:
+def _made_sliding(n: int, out: int, k: int, s: int, lo: int, hi: int, d: int) -> Table:
     first = _indices(out, (out + 1) * s + lo, n + hi + d * (k + 1)) * s - lo
 
     def taps_before(edge: int) -> Any:  # how many of the k taps lie before cell `edge`
@@ -244,12 +244,22 @@ def _sliding_table(n: int, out: int, k: int, s: int, lo: int, hi: int, d: int) -
     return _frozen(np.where(count > 0, first + skip * d, 0), count, d, taps_before(n + hi) - count, skip)
 
 
-@lru_cache(maxsize=4096)
-def _adaptive_table(n: int, m: int) -> Table:
+def _made_adaptive(n: int, m: int) -> Table:
     i = _indices(m, (m + 1) * n)
     start = i * n // m
     none = np.zeros_like(i)
     return _frozen(start, -(-(i + 1) * n // m) - start, 1, none, none)
+
+
+_kept_sliding, _kept_adaptive = keep(_made_sliding), keep(_made_adaptive)
+
+
+def _sliding_table(n: int, out: int, k: int, s: int, lo: int, hi: int, d: int) -> Table:
+    return _kept_sliding(out, n, out, k, s, lo, hi, d)
+
+
+def _adaptive_table(n: int, m: int) -> Table:
+    return _kept_adaptive(m, n, m)
 
 
 def _frozen(start: Any, count: Any, step: int, padded: Any, skip: Any) -> Table:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.caches import SMALL
 from windowgrad.geometry import Geometry
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.plan import LARGEST_KEPT, Plan, plan
+from windowgrad.kernels.plan import Plan, plan
 from windowgrad.params import PoolParams
 
 Array = np.ndarray[Any, Any]
@@ -64,7 +65,7 @@ def new_layout(geometry: Geometry, shape: tuple[int, ...], last: bool) -> Layout
 def kept_layout(geometry: Geometry, shape: tuple[int, ...], last: bool) -> Layout | None:
     """The layout found by the shape of the whole array; None if its plan is too large to keep."""
     found = new_layout(geometry, shape, last)
-    return found if len(found.plan.rows) < LARGEST_KEPT else None
+    return found if found.plan.size < SMALL else None
 
 
 def planned(params: PoolParams, x: Array) -> tuple[Plan, int]:

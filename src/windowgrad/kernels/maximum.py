@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
+from windowgrad.caches import keep
 from windowgrad.geometry import Geometry, Sliding
 from windowgrad.kernels import axes, max_rows, scalar, winner_columns, winner_rows, winner_search, winner_strips
 from windowgrad.kernels.axes import has_many_rows
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.cells import Array, added, cells, computed, finished, laid_out, ordered, out_shape, planned, room
 from windowgrad.kernels.dtypes import derivative_of, is_float
-from windowgrad.kernels.plan import LARGEST_KEPT, Plan, plan
+from windowgrad.kernels.plan import Plan, plan
 from windowgrad.kernels.threads import run
 from windowgrad.kernels.winner_layout import layout
 from windowgrad.params import MaxParams
@@ -55,9 +56,8 @@ class Shares:
 
 def shares(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, itemsize: int, cut: Cut) -> Shares:
     """`cut` tells whose rows a strip owns. What follows from the shapes is kept with small plans."""
-    make = kept_shares if len(p.rows) < LARGEST_KEPT else made_shares
-    spatial = params.geometry.split(shape)[1]
-    return make(params.geometry, spatial, channels, 32 // itemsize, cut, winner_strips.BLOCK, winner_strips.SPANS)
+    spatial, limits = params.geometry.split(shape)[1], (winner_strips.BLOCK, winner_strips.SPANS)
+    return kept_shares(p.size, params.geometry, spatial, channels, 32 // itemsize, cut, *limits)
 
 
 def made_shares(
@@ -73,7 +73,7 @@ def made_shares(
     return Shares(strips, (p.outer, p.plane_in, strips, most, *lists, *layout(p, lanes)))
 
 
-kept_shares = lru_cache(maxsize=256)(made_shares)
+kept_shares = keep(made_shares)
 
 
 def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:

@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from windowgrad.caches import keep
 from windowgrad.geometry import Geometry, Sliding, Table, refuse_unallocatable
 from windowgrad.kernels.pieces import piece_of
 from windowgrad.kernels.spans import depth_of
 
 Array = np.ndarray[Any, Any]
-
-LARGEST_KEPT = 1 << 20
-"""Rows in the lists of a plan that is kept for the next call."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +70,11 @@ class Plan:
         """Divisors that leave sums as they are: one per row, one per column."""
         return np.ones(self.outer), np.ones(self.out)
 
+    @property
+    def size(self) -> int:
+        """How many entries its lists have, about."""
+        return len(self.rows) + self.outer + self.out
+
     @cached_property
     def jobs(self) -> int:
         """How many pieces of rows a plane of the output has."""
@@ -98,8 +101,8 @@ class Plan:
 
 def plan(geometry: Geometry, spatial: tuple[int, ...], channels: int = 1) -> Plan:
     """The plan of a geometry over a plane whose every cell is a run of `channels` numbers; small ones are kept."""
-    rows = math.prod(list_shape(geometry.tables(spatial)[:-1]))
-    return kept(geometry, spatial, channels) if rows < LARGEST_KEPT else made(geometry, spatial, channels)
+    *outer, last = geometry.tables(spatial)
+    return kept(math.prod(list_shape(outer)) + len(last.start) * channels, geometry, spatial, channels)
 
 
 def made(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> Plan:
@@ -131,7 +134,7 @@ def made(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> Plan:
     )
 
 
-kept = lru_cache(maxsize=256)(made)
+kept = keep(made)
 
 
 def stretched(table: Table, channels: int) -> Table:

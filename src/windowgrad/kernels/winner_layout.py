@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from windowgrad.caches import keep
 from windowgrad.kernels.plan import Array, Plan
-
-LARGEST_KEPT = 1 << 16
-"""Outputs along a row whose layout is kept for the next call."""
 
 Line = tuple[int, int, int, int, int, int]
 
@@ -41,7 +38,7 @@ class Layout(NamedTuple):
 
 def layout(p: Plan, lanes: int) -> Layout:
     line = p.width, p.out, p.kernel, p.stride, p.before, p.step
-    return kept(line, lanes) if p.out <= LARGEST_KEPT else made(line, lanes)
+    return kept(p.out, line, lanes)
 
 
 def made(line: Line, lanes: int) -> Layout:
@@ -73,4 +70,4 @@ def made(line: Line, lanes: int) -> Layout:
     )
 
 
-kept = lru_cache(maxsize=256)(made)
+kept = keep(made)
