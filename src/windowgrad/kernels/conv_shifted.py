@@ -68,13 +68,21 @@ def copy_cells(to: Any, x: Any, width: int) -> None:
 @helper
 def part_cells(to: Any, other: Any, x: Any, width: int) -> None:
     """The cells of a row in turns to one place and the other."""
-    n, j = wide_lanes(to), 0
-    while 2 * j < width:
-        left = width - 2 * j
-        low, high = load_some(x, 2 * j, interval(0, min(n, left))), load_some(x, 2 * j + n, interval(0, min(n, left - n)))
-        store_some(to, j, even(low, high), interval(0, min(n, (left + 1) // 2)))
-        store_some(other, j, odd(low, high), interval(0, min(n, left // 2)))
+    n, j, zero = wide_lanes(to), 0, load_some(x, 0, 0)
+    while 2 * (j + n) <= width:
+        low, high = load_wide(x, 2 * j), load_wide(x, 2 * j + n)
+        store_tile(to, j, even(low, high))
+        store_tile(other, j, odd(low, high))
         j += n
+    left = width - 2 * j
+    if left > n:
+        low, high = load_wide(x, 2 * j), load_some(x, 2 * j + n, interval(0, left - n))
+        store_some(to, j, even(low, high), interval(0, (left + 1) // 2))
+        store_some(other, j, odd(low, high), interval(0, left // 2))
+    elif left > 0:
+        low = load_some(x, 2 * j, interval(0, left))
+        store_some(to, j, even(low, zero), interval(0, (left + 1) // 2))
+        store_some(other, j, odd(low, zero), interval(0, left // 2))
 
 
 @helper
@@ -190,13 +198,13 @@ def clear(a: Any, count: int) -> None:
 def shifted(
     x: Any, w: Any, y: Any, bias: Any, room: Any, apart: Any, ins: Any, outs: Any, starts: Any, lists: Any, sizes: Any,
     share: Any,
-) -> bool:  # fmt: skip
+) -> int:  # fmt: skip
     """y[image, channel] = bias[channel] + the sum over taps of w · x, for the planes of a share.
 
     Tables as in `Planes`; `sizes`: channels, cells of a plane of x and of y, taps of the weight, then the cells, pitch, width,
     out_width and phases of the plan, and how many planes are done together: what was just stored cannot be loaded again at
-    once. The room has a box for each of them and then, for each of them and each phase, `pitch` sums. Says whether some sum
-    is zero, denormal or not finite.
+    once. The room has a box for each of them and then, for each of them and each phase, `pitch` sums. Gives the
+    strange lanes of all sums.
     """
     (channels, plane, out_plane, every, cells, pitch, width, out_width, phases, some), (first, last, adds) = sizes, share
     box, sums = address(room), later(address(room), some * cells)
@@ -228,4 +236,4 @@ def shifted(
             job, channel = job + 1, channel + 1 if channel + 1 < channels else 0
         start = end
     alive(room)
-    return strange != 0
+    return strange

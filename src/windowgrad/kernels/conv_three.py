@@ -65,12 +65,11 @@ def sum_rows(
 
 
 @kernel
-def three_rows(x: Any, w: Any, y: Any, bias: Any, room: Any, ins: Any, lists: Any, sizes: Any, share: Any) -> bool:
+def three_rows(x: Any, w: Any, y: Any, bias: Any, room: Any, ins: Any, lists: Any, sizes: Any, share: Any) -> int:
     """y[image, channel] = bias[channel] + the sum over taps of w · x, for the planes of a share.
 
     `ins` and `lists` as in `Planes`; `sizes`: channels, cells of a plane of x, rows and width of y, taps of the weight, cells
-    and pitch of the box, width of x, and where its rows begin in the box. Says whether some sum is zero, denormal or not
-    finite.
+    and pitch of the box, width of x, and where its rows begin in the box. Gives the strange lanes of all sums.
     """
     (channels, plane, rows, out_width, taps, cells, pitch, width, apart), (first, last, adds) = sizes, share
     box, places, from_to = address(room), address(lists), address(ins)
@@ -87,4 +86,4 @@ def three_rows(x: Any, w: Any, y: Any, bias: Any, room: Any, ins: Any, lists: An
         )  # fmt: skip
         job, channel = job + 1, channel + 1 if channel + 1 < channels else 0
     alive(room)
-    return strange != 0
+    return strange
