@@ -18,6 +18,8 @@ from windowgrad.kernels.conv_products import products
 from windowgrad.kernels.conv_shifted import BLOCK, shifted
 from windowgrad.kernels.conv_shifted_weight import TAPS, shifted_weight
 from windowgrad.kernels.conv_three import HIGH, three_rows
+from windowgrad.kernels.conv_three_weight import TAPS as NINE
+from windowgrad.kernels.conv_three_weight import three_weight
 from windowgrad.kernels.conv_weight import any_strange, weight_products
 from windowgrad.kernels.microkernel import BYTES, ROWS
 from windowgrad.kernels.threads import run
@@ -149,7 +151,7 @@ class Grouped:
 
     def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
         if found := self.planes(False):
-            self.sum_shifted(found, x, g, gw)
+            (self.sum_nine if found.three_rows and self.taps == NINE else self.sum_shifted)(found, x, g, gw)
             return int(any_strange(gw, 0, gw.size))
         one = conv_plan.forwards(self.window, self.spatial, self.grid)
         if self.depthwise and self.window.stride[-1] <= 2:
@@ -158,6 +160,18 @@ class Grouped:
         else:
             self.sum_pixels(one, x, g, gw)
         return int(any_strange(gw, 0, gw.size))
+
+    def sum_nine(self, plan: Planes, x: Array, g: Array, gw: Array) -> None:
+        cells, lanes = max(plan.cells, plan.reach + plan.rows * plan.pitch + 2 * BYTES), BYTES // gw.itemsize
+        some = conv_planes.together(self.cells)
+        box = cells, plan.pitch, plan.width, int(plan.apart[0])
+        sizes = self.images, self.groups, some, self.cells, plan.rows, plan.out_width, *box
+
+        def task(first: int, last: int) -> None:
+            work, _ = room.get(cells + some * NINE * lanes, gw.dtype, 0)
+            three_weight(x, g, gw, work, plan.ins, plan.by_place(1), sizes, (first, last))
+
+        run(task, self.groups, SHIFT_WORK * self.work)
 
     def sum_shifted(self, plan: Planes, x: Array, g: Array, gw: Array) -> None:
         lanes = BYTES // gw.itemsize

@@ -64,6 +64,15 @@ def sum_rows(
     return strange
 
 
+@helper
+def fill_rows(box: Any, x: Any, width: int, apart: int, ins: Any, rows: int) -> None:
+    """A plane of x into its box, where no cells lie apart."""
+    r = 0
+    while r < 2 * rows:
+        copy_cells(later(box, ins[r + 1] + apart), later(x, ins[r]), width)
+        r += 2
+
+
 @kernel
 def three_rows(x: Any, w: Any, y: Any, bias: Any, room: Any, ins: Any, lists: Any, sizes: Any, share: Any) -> int:
     """y[image, channel] = bias[channel] + the sum over taps of w · x, for the planes of a share.
@@ -72,14 +81,11 @@ def three_rows(x: Any, w: Any, y: Any, bias: Any, room: Any, ins: Any, lists: An
     and pitch of the box, width of x, and where its rows begin in the box. Gives the strange lanes of all sums.
     """
     (channels, plane, rows, out_width, taps, cells, pitch, width, apart), (first, last, adds) = sizes, share
-    box, places, from_to = address(room), address(lists), address(ins)
+    box, places = address(room), address(lists)
     job, channel, strange = first, first % channels, 0
     clear(box, cells)
     while job < last:
-        r, source = 0, later(address(x), job * plane)
-        while r < 2 * len(ins):
-            copy_cells(later(box, from_to[r + 1] + apart), later(source, from_to[r]), width)
-            r += 2
+        fill_rows(box, later(address(x), job * plane), width, apart, address(ins), len(ins))
         strange |= sum_rows(
             later(address(y), job * rows * out_width), box, rows, out_width, pitch, places, later(places, taps), taps // 3,
             later(address(w), channel * taps), address(bias)[channel], adds,
