@@ -9,10 +9,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from windowgrad.kernels.emit import Emitter
+from windowgrad.kernels.emit import INT, Emitter
 from windowgrad.kernels.jit import kernel
 from windowgrad.kernels.simd import address
 from windowgrad.kernels.threads import run
+from windowgrad.kernels.vectors import call
 
 Array = np.ndarray[Any, Any]
 
@@ -21,10 +22,10 @@ TOGETHER = 4
 
 
 @intrinsic
-def extremes(typing: Any, x: Any, first: Any, last: Any, least: Any, most: Any) -> Any:
-    """The least and the greatest of the cells `first` to `last`, per lane, as the bits of |cell| − 1 and |cell|.
+def extremes(typing: Any, x: Any, first: Any, last: Any) -> Any:
+    """(the least |cell| − 1, the greatest |cell|) of the cells `first` to `last` at an address, as their bits.
 
-    As integers without sign these are in the order of the numbers, NaN last, and 0 − 1 is the greatest. All are addresses.
+    As integers without sign these are in the order of the numbers, NaN last, and 0 − 1 is the greatest.
     """
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -46,33 +47,31 @@ def extremes(typing: Any, x: Any, first: Any, last: Any, least: Any, most: Any) 
                 take(lows[k], highs[k], e.load(source, e.add(i, k * e.n)))
         with e.steps(blocks, args[2], e.int(e.n)) as i:
             take(lows[0], highs[0], e.load_first(source, i, builder.sub(args[2], i)))
-        for to, found, order in ((args[3], lows, "<"), (args[4], highs, ">")):
+        ends = []
+        for found, order, name in ((lows, "<", "umin"), (highs, ">", "umax")):
             total = builder.load(found[0])
             for other in map(builder.load, found[1:]):
                 total = builder.select(builder.icmp_unsigned(order, other, total), other, total)
-            builder.store(total, builder.bitcast(to, whole.as_pointer())).align = width // 8
-        return context.get_dummy_value()
+            end = call(builder, f"llvm.vector.reduce.{name}.v{e.n}i{width}", whole.element, [total])
+            ends.append(builder.zext(end, INT) if width < 64 else end)
+        return context.make_tuple(builder, signature.return_type, ends)
 
-    return types.void(x, types.intp, types.intp, least, most), emit
+    return types.UniTuple(types.uint64, 2)(x, types.intp, types.intp), emit
 
 
 @kernel
-def least_and_most(x: Any, first: int, last: int, least: Any, most: Any) -> None:
-    extremes(address(x), first, last, address(least), address(most))
+def least_and_most(x: Any, first: int, last: int) -> Any:
+    return extremes(address(x), first, last)
+
+
+BITS: dict[int, tuple[Any, Any]] = {4: (np.uint32, np.float32), 8: (np.uint64, np.float64)}
+INFINITE = {4: 0x7F800000, 8: 0x7FF0000000000000}
 
 
 def magnitudes(x: Array) -> tuple[float, bool]:
     """(the least |cell| that is not 0, or ∞; whether all cells are finite) of a flat array of floats."""
-    kind = np.uint32 if x.itemsize == 4 else np.uint64
-    lows, highs = [], []
-
-    def task(first: int, last: int) -> None:
-        least, most = np.empty((2, 32 // x.itemsize), kind)
-        least_and_most(x, first, last, least, most)
-        lows.append(int(least.min()))
-        highs.append(int(most.max()))
-
-    run(task, x.size, x.nbytes)
-    infinite = int(np.array(np.inf, x.dtype).view(kind))
-    least = min([infinite, *(n + 1 for n in lows)])
-    return float(np.array(least, kind).view(x.dtype)), max(highs, default=0) < infinite
+    found: list[tuple[int, int]] = []
+    run(lambda first, last: found.append(least_and_most(x, first, last)), x.size, x.nbytes)
+    (whole, kind), infinite = BITS[x.itemsize], INFINITE[x.itemsize]
+    least = min(infinite, *(low + 1 for low, _ in found)) if found else infinite
+    return float(whole(least).view(kind)), all(high < infinite for _, high in found)
