@@ -7,7 +7,7 @@ import pytest
 
 import windowgrad as wg
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import conv_copy, conv_plan, conv_windows, microkernel, threads
+from windowgrad.kernels import conv_bias, conv_copy, conv_plan, conv_windows, convolution, microkernel, threads
 from windowgrad.kernels.jit import compiled
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
@@ -150,6 +150,55 @@ def test_products_that_float32_would_lose_are_summed_in_float64():
 def test_sums_that_leave_float32_on_their_way_come_back():
     x = np.array([3e38, 3e38, -3e38, -3e38], np.float32).reshape(1, 4, 1)
     assert wg.conv1d(x, np.ones((1, 4, 1), np.float32)).tolist() == [[[0.0]]]
+
+
+@compiled
+def strange(a, bits):
+    return conv_copy.strange_lanes(a, 0, bits)
+
+
+@every_float
+def test_strange_lanes_tell_small_numbers_from_those_that_are_not_finite(dtype):
+    lanes, least = microkernel.BYTES // np.dtype(dtype).itemsize, np.finfo(dtype).tiny
+    small, huge, normal = (0.0, -0.0, least / 2, -least / 4), (np.inf, -np.inf, np.nan), (least, -least, np.finfo(dtype).max)
+    for value in (*small, *huge, *normal):
+        a = np.ones(lanes, dtype)
+        a[-1] = value
+        shift = conv_copy.HUGE if value in huge or np.isnan(value) else 0
+        expected = 0 if value in normal else 1 << lanes - 1 + shift
+        assert strange(a, (1 << lanes) - 1) == expected
+        assert strange(a, (1 << lanes - 1) - 1) == 0
+
+
+@pytest.mark.parametrize("groups", [1, 6])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_zero_sums_are_looked_at_without_reading_the_output(groups, stride, monkeypatch):
+    """Only what was multiplied is asked how small it is."""
+    seen = []
+    monkeypatch.setattr(convolution, "magnitudes", lambda a: seen.append(a.size) or (1.0, True))
+    x, w = np.zeros((2, 6, 20, 20), np.float32), np.ones((6, 6 // groups, 3, 3), np.float32)
+    assert not wg.conv2d(x, w, groups=groups, stride=stride).any()
+    assert seen == [x.size, w.size]
+
+
+# --- the gradient of the bias ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 7), (2, 3, 16), (4, 6, 5, 11), (2, 2, 3, 70), (0, 3, 4)])
+def test_the_sums_of_channels_are_taken_in_float64(dtype, shape):
+    """The numbers are so far apart that float32 would lose the small ones."""
+    g = np.where(rng.integers(0, 2, shape), 2.0**12, 2.0**-14).astype(dtype)
+    sums = conv_bias.channel_sums(g, 1)
+    assert sums.dtype == np.float64
+    assert (sums == g.astype(np.float64).sum(axis=(0, *range(2, g.ndim)))).all()
+
+
+def test_the_sums_of_channels_reach_over_all_axes_before_them():
+    g = whole(2, 3, 4, 5)
+    assert (conv_bias.channel_sums(g, 2) == g.sum(axis=(0, 1, 3))).all()
+    assert (conv_bias.channel_sums(g[:, :, :, ::2], 2) == g[:, :, :, ::2].sum(axis=(0, 1, 3))).all()
+    assert (conv_bias.channel_sums(g, 0) == g.sum(axis=(1, 2, 3))).all()
 
 
 # --- threads -----------------------------------------------------------------------------------------------------

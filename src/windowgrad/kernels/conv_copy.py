@@ -13,6 +13,8 @@ from windowgrad.kernels.microkernel import ROWS, wide
 from windowgrad.kernels.vectors import Vec, call, constant, llvm, pointer, read, spread, suffix
 
 INDEX = ir.IntType(64)
+HUGE = 32
+"""Strange lanes are told as bits: below this one those that are zero or denormal, from it on those that are not finite."""
 
 
 def lanes_of(builder: Any, v: Vec, bits: Any) -> Any:
@@ -113,19 +115,20 @@ def store_tile(typing: Any, to: Any, i: Any, value: Any) -> Any:
 
 
 def _strange(builder: Any, value: Any, mask: Any, v: Vec) -> Any:
-    """The bits of the lanes that are below the normal numbers, infinite or NaN."""
+    """The bits of the lanes that are below the normal numbers, and from bit HUGE on of those that are infinite or NaN."""
     digits, width = (23, 32) if v.dtype.bitwidth == 32 else (52, 64)
     whole = ir.VectorType(ir.IntType(width), v.lanes)
     sign, least, most = (1 << width - 1) - 1, 1 << digits, ((1 << width - 1) - 1) >> digits << digits
     size = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [sign] * v.lanes))
-    above = builder.sub(size, ir.Constant(whole, [least] * v.lanes))  # wraps to a large number below the normal ones
-    odd = builder.icmp_unsigned(">=", above, ir.Constant(whole, [most - least] * v.lanes))
-    return builder.zext(builder.bitcast(builder.and_(mask, odd), ir.IntType(v.lanes)), INDEX)
+    small = builder.icmp_unsigned("<", size, ir.Constant(whole, [least] * v.lanes))
+    huge = builder.icmp_unsigned(">=", size, ir.Constant(whole, [most] * v.lanes))
+    low, high = (builder.zext(builder.bitcast(builder.and_(mask, odd), ir.IntType(v.lanes)), INDEX) for odd in (small, huge))
+    return builder.or_(low, builder.shl(high, INDEX(HUGE)))
 
 
 @intrinsic
 def strange_lanes(typing: Any, a: Any, i: Any, bits: Any) -> Any:
-    """The bits of the lanes a[i], a[i + 1], … that are zero, denormal or not finite, of those whose bit is set."""
+    """The strange ones (see HUGE) of the lanes a[i], a[i + 1], … whose bit is set."""
     v = wide(a.dtype)
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -137,7 +140,7 @@ def strange_lanes(typing: Any, a: Any, i: Any, bits: Any) -> Any:
 
 @intrinsic
 def put_value(typing: Any, y: Any, i: Any, value: Any, extra: Any, bits: Any) -> Any:
-    """y[i], … = the vector + extra where the bit is set; gives the bits of the lanes that are zero, denormal or not finite."""
+    """y[i], … = the vector + extra where the bit is set; gives the strange lanes (see HUGE)."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         mask = lanes_of(builder, value, args[4])
@@ -150,7 +153,7 @@ def put_value(typing: Any, y: Any, i: Any, value: Any, extra: Any, bits: Any) ->
 
 @intrinsic
 def put_part(typing: Any, y: Any, i: Any, tile: Any, j: Any, extra: Any, bits: Any) -> Any:
-    """y[i], … = tile[j] + extra, … where the bit is set; gives the bits of the lanes that are zero, denormal or not finite."""
+    """y[i], … = tile[j] + extra, … where the bit is set; gives the strange lanes (see HUGE)."""
     v = wide(y.dtype)
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -88,7 +88,7 @@ tap_in_a_row, tap_apart = _tap(load_some), _tap(load_even)
 def depthwise(
     x: Any, w: Any, y: Any, bias: Any, room: Any, lists: Any, axes: Any, move: Any, origin: int, places: Any, sizes: Any,
     run: int, share: Any,
-) -> bool:  # fmt: skip
+) -> int:  # fmt: skip
     """y[image, channel, pixel] = bias[channel] + the sum over taps of w · x, for the fours of channels of a share.
 
     `axes` as in `in_pieces`, `move` and `origin` as in `out_pieces`; `sizes`: images, channels, cells of a plane of x and of y,
@@ -124,7 +124,7 @@ def depthwise(
                         x, x_at, x_plane, w, every, places, lists, each, y, y_at, out_plane, bias, channel, some, adds,
                         move[rank - 1], room,
                     )  # fmt: skip
-    return strange != 0
+    return strange
 
 
 @kernel

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels import conv_exact, conv_plan
+from windowgrad.kernels import conv_exact, conv_plan, conv_planes
 from windowgrad.kernels.conv_depthwise import PLANES, depthwise, depthwise_weight
 from windowgrad.kernels.conv_plan import Array, Gather, Shape, room
+from windowgrad.kernels.conv_planes import Planes
 from windowgrad.kernels.conv_products import products
+from windowgrad.kernels.conv_shifted import BLOCK, shifted
+from windowgrad.kernels.conv_shifted_weight import TAPS, shifted_weight
+from windowgrad.kernels.conv_three import HIGH, three_rows
+from windowgrad.kernels.conv_three_weight import TAPS as NINE
+from windowgrad.kernels.conv_three_weight import three_weight
 from windowgrad.kernels.conv_weight import any_strange, weight_products
 from windowgrad.kernels.microkernel import BYTES, ROWS
 from windowgrad.kernels.threads import run
@@ -24,10 +31,14 @@ PLANE_WORK = 8
 """How much longer a product takes where every channel has its own."""
 
 
+SHIFT_WORK = 2
+"""The same, where a plane stands in a box."""
+
+
 class Grouped:
     """The convolution from shape `x` to shape `y`. Its methods compute into flat arrays of one dtype.
 
-    Each says whether some result is zero, denormal or not finite.
+    Each gives the strange lanes of its results (see HUGE).
     """
 
     def __init__(self, params: ConvParams, x: Shape, w: Shape, y: Shape) -> None:
@@ -40,29 +51,67 @@ class Grouped:
         self.work = self.images * self.groups * self.outs * self.ins * self.pixels * self.taps // WORK
         self.regular = self.work > 0 and conv_plan.is_regular(params.window, self.spatial)
 
-    def forward(self, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> bool:
+    def forward(self, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
         per_row = self.ins * self.taps
         sizes = self.images, self.groups, self.outs, self.ins, self.cells, self.pixels
+        if found := self.planes(False):
+            return self.shift(found, x, w, bias, y, adds, sizes[4:])
         gathers = [conv_plan.forwards(self.window, self.spatial, self.grid)]
         return self.multiply(gathers, x, w, bias, y, adds, (self.outs * per_row, per_row, self.taps), sizes)
 
-    def input_gradient(self, g: Array, w: Array, bias: Array, gx: Array, adds: bool) -> bool:
+    def input_gradient(self, g: Array, w: Array, bias: Array, gx: Array, adds: bool) -> int:
         per_channel = self.ins * self.taps
         sizes = self.images, self.groups, self.ins, self.outs, self.pixels, self.cells
+        if found := self.planes(True):
+            return self.shift(found, g, w, bias, gx, adds, sizes[4:])
         gathers = conv_plan.backwards(self.window, self.spatial, self.grid)
         if not adds and sum(one.pixels for one in gathers) < self.cells:  # cells that no output sees
             gx.reshape(-1, len(bias), self.cells)[...] = bias[:, None]
         return self.multiply(gathers, g, w, bias, gx, adds, (self.outs * per_channel, self.taps, per_channel), sizes)
 
+    def planes(self, back: bool) -> Planes | None:
+        """How to convolve each plane by itself, where that can be done and is worth it."""
+        return conv_planes.plan(self.window, self.spatial, self.grid, back) if self.depthwise else None
+
+    def shift(self, plan: Planes, x: Array, w: Array, bias: Array, y: Array, adds: bool, planes: Shape) -> int:
+        if plan.three_rows:
+            return self.sum_three(plan, x, w, bias, y, adds, planes[0])
+        block, strange = BLOCK * BYTES // y.itemsize, [0]
+        pitch = -(-plan.flat // block) * block
+        cells = plan.reach + pitch
+        cells, sums = max(cells, plan.cells), pitch * (len(plan.starts) - 1)
+        some = conv_planes.together(cells + sums)
+        sizes = self.groups, *planes, self.taps, cells, pitch, plan.width, plan.out_width, plan.phases, some
+
+        def task(first: int, last: int) -> None:
+            work, _ = room.get(some * (cells + sums) + block, y.dtype, 0)
+            tables = plan.apart, plan.ins, plan.outs, plan.starts, plan.lists
+            strange.append(shifted(x, w, y, bias, work, *tables, sizes, (first, last, adds)))
+
+        run(task, self.images * self.groups, SHIFT_WORK * self.work)
+        return reduce(or_, strange)
+
+    def sum_three(self, plan: Planes, x: Array, w: Array, bias: Array, y: Array, adds: bool, plane: int) -> int:
+        strange, ends = [0], plan.reach + (plan.rows + HIGH) * plan.pitch + 2 * BYTES
+        box = max(ends, plan.cells), plan.pitch, plan.width, int(plan.apart[0])
+        sizes = self.groups, plane, plan.rows, plan.out_width, self.taps, *box
+
+        def task(first: int, last: int) -> None:
+            work, _ = room.get(box[0], y.dtype, 0)
+            strange.append(three_rows(x, w, y, bias, work, plan.ins, plan.lists, sizes, (first, last, adds)))
+
+        run(task, self.images * self.groups, SHIFT_WORK * self.work)
+        return reduce(or_, strange)
+
     def multiply(
         self, gathers: Sequence[Gather], x: Array, w: Array, bias: Array, y: Array, adds: bool, weight: Shape, sizes: Shape
-    ) -> bool:
+    ) -> int:
         if not gathers:
-            return False
+            return 0
         if self.depthwise and all(one.own_axes[2][-1] <= 2 for one in gathers):
             return self.multiply_planes(gathers, x, w, bias, y, adds, sizes[4:])
         images, groups, rows, channels = sizes[:4]
-        panel, strange = conv_plan.panel(y.itemsize), []
+        panel, strange = conv_plan.panel(y.itemsize), [0]
         panels = [-(-images * one.pixels // panel) for one in gathers]
         tiles = -(-rows // ROWS)
         by_rows = max(panels) < 24 and groups * tiles > 1
@@ -82,12 +131,12 @@ class Grouped:
                 strange.append(products(x, w, y, bias, work, lists, *args))
 
         run(task, count, self.work)
-        return any(strange)
+        return reduce(or_, strange)
 
     def multiply_planes(
         self, gathers: Sequence[Gather], x: Array, w: Array, bias: Array, y: Array, adds: bool, planes: Shape
-    ) -> bool:
-        strange, sizes = [], (self.images, self.groups, *planes, self.taps)
+    ) -> int:
+        strange, sizes = [0], (self.images, self.groups, *planes, self.taps)
         weight = np.concatenate([w, np.zeros(PLANES * self.taps, w.dtype)])
 
         def task(first: int, last: int) -> None:
@@ -98,16 +147,45 @@ class Grouped:
                 strange.append(depthwise(x, weight, y, bias, work, lists, *args))
 
         run(task, self.images * -(-self.groups // PLANES), PLANE_WORK * self.work)
-        return any(strange)
+        return reduce(or_, strange)
 
-    def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> bool:
+    def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
+        if found := self.planes(False):
+            (self.sum_nine if found.three_rows and self.taps == NINE else self.sum_shifted)(found, x, g, gw)
+            return int(any_strange(gw, 0, gw.size))
         one = conv_plan.forwards(self.window, self.spatial, self.grid)
         if self.depthwise and self.window.stride[-1] <= 2:
             gw[...] = 0
             self.sum_planes(one, x, g, gw)
         else:
             self.sum_pixels(one, x, g, gw)
-        return bool(any_strange(gw, 0, gw.size))
+        return int(any_strange(gw, 0, gw.size))
+
+    def sum_nine(self, plan: Planes, x: Array, g: Array, gw: Array) -> None:
+        cells, lanes = max(plan.cells, plan.reach + plan.rows * plan.pitch + 2 * BYTES), BYTES // gw.itemsize
+        some = conv_planes.together(self.cells)
+        box = cells, plan.pitch, plan.width, int(plan.apart[0])
+        sizes = self.images, self.groups, some, self.cells, plan.rows, plan.out_width, *box
+
+        def task(first: int, last: int) -> None:
+            work, _ = room.get(cells + some * NINE * lanes, gw.dtype, 0)
+            three_weight(x, g, gw, work, plan.ins, plan.by_place(1), sizes, (first, last))
+
+        run(task, self.groups, SHIFT_WORK * self.work)
+
+    def sum_shifted(self, plan: Planes, x: Array, g: Array, gw: Array) -> None:
+        lanes = BYTES // gw.itemsize
+        bits, places = plan.masks(lanes), plan.by_place(TAPS)
+        pitch = len(bits) * lanes
+        cells = max(plan.reach + pitch, plan.cells)
+        some, widths = conv_planes.together(cells + pitch), (plan.width, plan.out_width)
+        sizes = self.images, self.groups, self.cells, self.pixels, self.taps, cells, pitch, *widths, some
+
+        def task(first: int, last: int) -> None:
+            work, _ = room.get(some * (cells + pitch + len(places) * lanes), gw.dtype, 0)
+            shifted_weight(x, g, gw, work, plan.apart, plan.ins, plan.outs, places, bits, sizes, (first, last))
+
+        run(task, self.groups, SHIFT_WORK * self.work)
 
     def sum_planes(self, one: Gather, x: Array, g: Array, gw: Array) -> None:
         sizes, some = (self.images, self.groups, self.cells, self.pixels, self.taps), conv_plan.run_of(self.taps)
@@ -171,13 +249,13 @@ class Transposed(Grouped):
     def __init__(self, params: ConvParams, x: Shape, w: Shape, y: Shape) -> None:
         super().__init__(params, y, w, x)
 
-    def forward(self, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> bool:
+    def forward(self, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
         return super().input_gradient(x, w, bias, y, adds)
 
-    def input_gradient(self, g: Array, w: Array, bias: Array, gx: Array, adds: bool) -> bool:
+    def input_gradient(self, g: Array, w: Array, bias: Array, gx: Array, adds: bool) -> int:
         return super().forward(g, w, bias, gx, adds)
 
-    def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> bool:
+    def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
         return super().weight_gradient(g, x, bias, gw, adds)
 
     def exactly(self, role: int, x: Array, w: Array, y: Array) -> None:

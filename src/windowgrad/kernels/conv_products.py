@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.conv_copy import EVEN, add_apart, add_part, copy_row, interval, peek, put_apart, put_part, turn
+from windowgrad.kernels.conv_copy import EVEN, HUGE, add_apart, add_part, copy_row, interval, peek, put_apart, put_part, turn
 from windowgrad.kernels.conv_windows import copy_pieces, in_pieces, out_pieces
 from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS, multiply_packed
@@ -57,7 +57,7 @@ def finish(
 ) -> int:  # fmt: skip
     """Put a tile into the output, or add it if the output is not `fresh`, the bias with the first block of k.
 
-    Gives 0 if all sums are normal numbers.
+    Gives the strange lanes of all sums.
     """
     strange, extra = 0, y.dtype.type(0)
     length, least = VECTORS * BYTES // tile.itemsize, 2.0**-126 if tile.itemsize == 4 else 2.0**-1022
@@ -76,7 +76,7 @@ def finish(
                     if not fresh:
                         value += y[to + lane * move]
                     y[to + lane * move] = value
-                    strange |= not (abs(value) >= least and abs(value) < np.inf)
+                    strange |= (1 if abs(value) < least else 0) | (0 if abs(value) < np.inf else 1 << HUGE)
             elif fresh:
                 strange |= put_part(y, to, tile, source, extra, interval(0, count))
             else:
@@ -89,14 +89,14 @@ def finish(
 def products(
     x: Any, w: Any, y: Any, bias: Any, room: Any, lists: Any, axes: Any, out_axes: Any, places: Any, weight: Any, sizes: Any,
     blocks: Any, share: Any,
-) -> bool:  # fmt: skip
+) -> int:  # fmt: skip
     """y[image, row, pixel] = bias[row] + the sum over channel and tap of w · x, for a share of the work.
 
     `axes`: grid, size, step and taps, as in `in_pieces`; `out_axes`: grid and move, as in `out_pieces`, with the place of
     pixel 0; `places`: where each tap stands in the weight; `weight`: how far groups, rows and channels are apart there;
     `sizes`: images, groups, rows and channels of a group, cells of a plane of x and of y; `blocks`: channels, taps, rows and
     panels of a block; `share`: the rows of all groups and the panels to do, and whether to add to what stands in y.
-    Says whether some sum is zero, denormal or not finite.
+    Gives the strange lanes of all sums.
     """
     (grid, size, step, taps), (out_grid, move, origin) = axes, out_axes
     (per_group, per_row, per_channel), (images, groups, rows, channels, plane, out_plane) = weight, sizes
@@ -162,4 +162,4 @@ def products(
                                 )  # fmt: skip
                                 if last:
                                     strange |= seen
-    return strange != 0
+    return strange

@@ -57,12 +57,12 @@ def put_tile(gw: Any, at: int, pitch: int, tile: Any, rows: int, columns: int, f
 
 
 @kernel
-def any_strange(a: Any, first: int, last: int) -> bool:
-    """Whether one of the cells is zero, denormal or not finite."""
+def any_strange(a: Any, first: int, last: int) -> int:
+    """The strange lanes of all cells."""
     lanes, strange = BYTES // a.itemsize, 0
     for i in range(first, last, lanes):
         strange |= strange_lanes(a, i, interval(0, min(lanes, last - i)))
-    return strange != 0
+    return strange
 
 
 @kernel

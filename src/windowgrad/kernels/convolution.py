@@ -18,6 +18,8 @@ from windowgrad.errors import WindowError
 from windowgrad.kernels import conv_exact
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.cells import writeable
+from windowgrad.kernels.conv_bias import channel_sums
+from windowgrad.kernels.conv_copy import HUGE
 from windowgrad.kernels.conv_grouped import Grouped, Transposed, grouped
 from windowgrad.kernels.conv_plan import Array
 from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float
@@ -40,12 +42,12 @@ def summed(a: Array) -> Any:
 def total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int) -> Array:
     """The sum of the products of all pairs, and the bias of each channel."""
     kind = np.result_type(*(summed(a) for pair in (*pairs, (bias, bias)) for a in pair))
-    y, strange = empty((size,), kind), not conv.regular
+    y, strange = empty((size,), kind), 0
     if conv.regular:
         strange = multiplied(conv, role, pairs, bias, y)
-    if not strange:
-        return y
-    if conv.regular and magnitudes(y)[1]:  # no weight that is not finite met a padded cell, and no sum was too large
+        if not strange:
+            return y
+    if conv.regular and not strange >> HUGE:  # no weight that is not finite met a padded cell, and no sum was too large
         if kind == np.float64 or not any(may_underflow(a, b) for a, b in pairs):
             return y
         return wider(conv, role, pairs, bias, size)
@@ -62,9 +64,9 @@ def wider(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: 
     return y
 
 
-def multiplied(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, y: Array) -> bool:
+def multiplied(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, y: Array) -> int:
     method = (conv.forward, conv.input_gradient, conv.weight_gradient)[role]
-    strange = False
+    strange = 0
     for i, (a, b) in enumerate(pairs):
         extra = flat(bias, y.dtype) if i == 0 else np.zeros(bias.shape, y.dtype)
         strange = method(flat(a, y.dtype), flat(b, y.dtype), extra, y, i > 0)
@@ -139,6 +141,6 @@ def conv_vjp(params: ConvParams, *args: Array) -> tuple[Array, ...]:
         total(conv, conv_exact.WEIGHT, [(x, g)], none[:0], w.size),
     ]
     if len(primals) == 3:
-        gradients.append(g.sum(axis=tuple(a for a in range(g.ndim) if a != channel), dtype=np.float64))
+        gradients.append(channel_sums(g, channel))
     pairs = zip(gradients, primals, strict=True)
     return tuple(gradient.reshape(p.shape).astype(derivative_of(p.dtype, g.dtype), copy=False) for gradient, p in pairs)

@@ -1,0 +1,112 @@
+"""Convolution of each channel by itself, in boxes: every geometry gives the sums of its definition, whichever kernel runs."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from windowgrad.geometry import Sliding
+from windowgrad.kernels import conv_planes, threads
+from windowgrad.ops import OPS
+from windowgrad.params import ConvParams
+
+CHANNELS = 5
+GEOMETRIES = [  # spatial, kernel, stride, padding, dilation
+    ((7, 7), (3, 3), (1, 1), (1, 1), (1, 1)),
+    ((14, 15), (3, 3), (2, 2), (1, 1), (1, 1)),
+    ((9, 33), (3, 5), (1, 1), (1, 2), (1, 1)),
+    ((9, 33), (3, 2), (1, 2), (0, 1), (1, 1)),
+    ((9, 20), (3, 3), (1, 1), (2, 2), (2, 2)),
+    ((9, 20), (3, 3), (1, 1), (0, 3), (1, 3)),
+    ((17, 18), (5, 5), (3, 3), (2, 2), (1, 1)),
+    ((4, 3), (1, 1), (2, 5), (0, 0), (1, 1)),
+    ((6, 50), (2, 7), (3, 1), (1, 3), (2, 1)),
+    ((6, 50), (3, 1), (1, 1), (5, 0), (1, 1)),
+    ((3, 20), (3, 3), (1, 1), (0, 0), (1, 1)),
+    ((1, 9), (3, 3), (1, 1), (1, 1), (1, 1)),
+    ((2, 17), (3, 3), (1, 1), (1, 0), (1, 1)),
+    ((70,), (9,), (2,), (4,), (1,)),
+    ((4, 5, 21), (3, 3, 3), (1, 2, 1), (1, 1, 1), (1, 1, 1)),
+]
+every_geometry = pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+
+
+def case(geometry, dtype=np.float32, cells=lambda rng, shape: rng.integers(-3, 4, shape), images=3):
+    """(parameters, x, weight, bias, gradient)."""
+    spatial, kernel, stride, padding, dilation = geometry
+    params = ConvParams(Sliding(kernel, stride, tuple((p, p) for p in padding), dilation), CHANNELS)
+    rng = np.random.default_rng(0)
+    shapes = [(images, CHANNELS, *spatial), (CHANNELS, 1, *kernel), (CHANNELS,)]
+    shapes.append(params.out_shape(*shapes[:2]))
+    return params, *(cells(rng, shape).astype(dtype) for shape in shapes)
+
+
+def results(params, x, w, b, g):
+    return [OPS["conv"].forward(params, x, w, b), *OPS["conv"].vjp(params, x, w, b, g)]
+
+
+def product_by_product(params, x, w, b, g):
+    """The same by the definition, in float64."""
+    window = params.window
+    pads = [(0, 0), (0, 0), *window.padding]
+    wide, y = np.pad(x.astype(np.float64), pads), np.zeros(g.shape) + b.reshape(-1, *[1] * (x.ndim - 2))
+    gwide, gw = np.zeros(wide.shape), np.zeros(w.shape)
+    for tap in itertools.product(*map(range, window.kernel)):
+        axes = zip(tap, window.dilation, window.stride, g.shape[2:], strict=True)
+        met = [slice(t * d, t * d + s * (n - 1) + 1, s) for t, d, s, n in axes]
+        here, weight = (..., *met), w[(slice(None), 0, *tap)].reshape(-1, *[1] * (x.ndim - 2))
+        y += weight * wide[here]
+        gwide[here] += weight * g
+        gw[(slice(None), 0, *tap)] = (wide[here] * g).sum(axis=(0, *range(2, x.ndim)))
+    real = tuple(slice(lo, lo + n) for (lo, _), n in zip(pads, x.shape, strict=True))
+    return [y, gwide[real], gw, g.sum(axis=(0, *range(2, x.ndim)), dtype=np.float64)]
+
+
+@every_geometry
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_plane_is_convolved_as_defined(geometry, dtype):
+    made = case(geometry, dtype)
+    window, spatial, grid = made[0].window, made[1].shape[2:], made[4].shape[2:]
+    assert all(conv_planes.plan(window, spatial, grid, back) for back in (False, True))
+    for found, expected in zip(results(*made), product_by_product(*made), strict=True):
+        assert found.dtype == dtype
+        assert (found == expected).all()
+
+
+@every_geometry
+def test_any_number_of_threads_gives_the_same_bits(geometry, monkeypatch):
+    made = case(geometry, cells=lambda rng, shape: rng.standard_normal(shape), images=7)
+    monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    monkeypatch.setattr(threads, "chosen", None)
+    found = []
+    for count in (1, 2, 3):
+        threads.set_num_threads(count)
+        found.append(results(*made))
+    for others in found[1:]:
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(found[0], others, strict=True))
+
+
+@every_geometry
+@pytest.mark.parametrize("which", ["x", "weight", "gradient"])
+def test_what_is_not_finite_reaches_only_the_sums_that_meet_it(geometry, which):
+    params, *arrays = case(geometry)
+    place = {"x": 0, "weight": 1, "gradient": 3}[which]
+    arrays[place].reshape(-1)[-1] = np.inf
+    marks = [np.ones_like(a) for a in arrays]
+    marks[place], marks[2] = np.isinf(arrays[place]).astype(np.float32), np.zeros(CHANNELS, np.float32)
+    depends = {"x": (0, 2), "weight": (0, 1), "gradient": (1, 2, 3)}[which]
+    found, met = results(params, *arrays), product_by_product(params, *marks)
+    for i in depends:
+        assert (np.isfinite(found[i]) == (met[i] == 0)).all()
+
+
+def test_a_plane_too_large_for_a_box_is_convolved_without_one():
+    made = case(((300, 301), (3, 3), (1, 1), (1, 1), (1, 1)), images=1)
+    assert conv_planes.plan(made[0].window, (300, 301), (300, 301), False) is None
+    for found, expected in zip(results(*made), product_by_product(*made), strict=True):
+        assert (found == expected).all()
+
+
+def test_padding_far_larger_than_the_plane_is_not_copied():
+    window = Sliding((3, 3), (1, 1), ((40, 40), (40, 40)), (40, 40))
+    assert conv_planes.plan(window, (5, 5), window.grid((5, 5)), False) is None
