@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -23,6 +23,8 @@ MANY = 12
 """From so many rows of a window on, axis by axis is faster, if windows overlap much."""
 
 OVERLAP = 6
+"""How many windows a row must be in for that, on average."""
+
 SLAB = 1 << 20
 """Cells of a slab, about."""
 
@@ -112,12 +114,8 @@ def max_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, le
     for each in passes(geometry, spatial, slab):
         target = y if each.done else empty((each.size,), x.dtype)
         count = np.asarray(each.table.count, dtype=np.int64)[slab.rows if each.done else slice(None)]
-        run(partial(max_task, x, target, least, each.shape, count), each.jobs, x.nbytes)
+        run(partial(max_axis, x, target, least, each.shape, count), each.jobs, x.nbytes)
         x = target
-
-
-def max_task(x: Array, y: Array, least: Any, shape: tuple[int, ...], count: Array, first: int, last: int) -> None:
-    max_axis(x, y, least, first, last, shape, count)
 
 
 def mean_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, divisors: Sequence[Array], y: Array) -> bool:
@@ -130,12 +128,12 @@ def mean_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, d
         target = y if each.done else empty((each.size,), x.dtype)
         rows = divisors[0][slab.rows] if each.done else np.ones(len(each.table.start))
         columns = product(divisors[1:]) if each.done else np.ones(each.run)
-        run(partial(mean_task, strange, x, target, rows, columns, each.shape), each.jobs, x.nbytes)
+        kernel = partial(sum_axis, x, target, rows, columns, each.shape)
+        run(partial(noted, strange, kernel), each.jobs, x.nbytes)
         x = target
     return any(strange)
 
 
-def mean_task(
-    strange: list[bool], x: Array, y: Array, rows: Array, columns: Array, shape: tuple[int, ...], first: int, last: int
-) -> None:
-    strange.append(sum_axis(x, y, rows, columns, first, last, shape))
+def noted(found: list[bool], kernel: Callable[[int, int], bool], first: int, last: int) -> None:
+    """What the kernel gives for its share goes into the list."""
+    found.append(kernel(first, last))

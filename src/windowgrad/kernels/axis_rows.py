@@ -103,7 +103,7 @@ def block_of(job: int, blocks: int, block: int, m: int, pieces: int, run: int) -
 
 
 @kernel
-def max_axis(x: Any, y: Any, least: Any, first: int, last: int, shape: Any, count: Any) -> None:
+def max_axis(x: Any, y: Any, least: Any, shape: Any, count: Any, first: int, last: int) -> None:
     """The jobs `first` to `last` of the greatest cells along one axis; a window with no cell gives 0."""
     n, m, run, taps, stride, step, before, block = shape
     blocks, pieces, room = -(-m // block), -(-run // PIECE), (block * stride + taps * step) * PIECE
@@ -130,7 +130,7 @@ def max_axis(x: Any, y: Any, least: Any, first: int, last: int, shape: Any, coun
 
 
 @kernel
-def sum_axis(x: Any, y: Any, row_divisor: Any, run_divisor: Any, first: int, last: int, shape: Any) -> Any:
+def sum_axis(x: Any, y: Any, row_divisor: Any, run_divisor: Any, shape: Any, first: int, last: int) -> Any:
     """The jobs `first` to `last` of the sums along one axis, each divided by what its row and its column say.
 
     Gives whether a sum is not finite.

@@ -87,7 +87,7 @@ def look_again(
 
 
 @kernel
-def max_rows(x: Any, y: Any, least: Any, first: int, last: int, plan: Any) -> None:
+def max_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """Pieces `first` to `last` of the output rows of all planes; a row has `pieces` of `piece` outputs."""
     outer, plane, out, step, width, taps, stride, before, piece, pieces, (ptr, rows, start, count) = unpacked(plan)
     space = np.full(reach(width, taps, stride, step, piece, lanes(x)), least, x.dtype)

@@ -109,11 +109,7 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
     layout = laid_out(params, x)
     p, values = layout.plan, ordered(layout.stored(x))
     y = room(None if layout.last else out, layout.planes * p.plane_out, values.dtype)
-
-    def task(first: int, last: int) -> None:
-        max_rows.max_rows(values, y, least(values.dtype), first, last, p.packed)
-
-    run(task, layout.planes * p.jobs, x.nbytes)
+    run(partial(max_rows.max_rows, values, y, least(values.dtype), p.packed), layout.planes * p.jobs, x.nbytes)
     return layout.finished(y, layout.out_shape, x.dtype)
 
 
@@ -127,13 +123,9 @@ def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:
         part = values[slab.cells]
         rows = part.size // spatial[-1]
         across = empty((rows * p.out,), values.dtype)
-        run(partial(max_task, part, across, low, p.packed), rows * p.jobs, part.nbytes)
+        run(partial(max_rows.max_rows, part, across, low, p.packed), rows * p.jobs, part.nbytes)
         axes.max_axes(geometry, spatial, slab, across, low, y[slab.outputs])
     return finished(y, shape, x.dtype)
-
-
-def max_task(x: Array, y: Array, low: Any, packed: Array, first: int, last: int) -> None:
-    max_rows.max_rows(x, y, low, first, last, packed)
 
 
 def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:

@@ -39,11 +39,7 @@ def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None)
     p, values = layout.plan, added(layout.stored(x))
     y = room(None if layout.last else out, layout.planes * p.plane_out, computed(dtype))
     by, zero = divisors(params, p), sums(params, values, y, p)
-
-    def task(first: int, last: int) -> None:
-        mean_rows.mean_rows(values, y, *by, zero, first, last, p.packed)
-
-    run(task, layout.planes * p.jobs, x.nbytes)
+    run(partial(mean_rows.mean_rows, values, y, *by, zero, p.packed), layout.planes * p.jobs, x.nbytes)
     return layout.finished(y, layout.out_shape, dtype)
 
 
@@ -61,14 +57,10 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
         rows = part.size // spatial[-1]
         for zero in (NARROW, WIDE)[0 if narrow else 1 :]:
             across = empty((rows * p.out,), zero.dtype)
-            run(partial(summed_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)
+            run(partial(mean_rows.mean_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)
             if not axes.mean_axes(geometry, spatial, slab, across, by, y[slab.outputs]):
                 break
     return finished(y, shape, dtype)
-
-
-def summed_rows(x: Array, y: Array, rows: Array, columns: Array, zero: Array, packed: Array, first: int, last: int) -> None:
-    mean_rows.mean_rows(x, y, rows, columns, zero, first, last, packed)
 
 
 def axis_divisors(params: MeanParams, tables: Sequence[Table]) -> list[Array]:
@@ -109,9 +101,6 @@ def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     gradients, gx, by = added(layout.stored(g)), empty((x.size,), computed(dtype)), divisors(params, p)
     zero = NARROW if gradients.dtype == gx.dtype == np.float32 else WIDE
-
-    def task(first: int, last: int) -> None:
-        mean_rows.mean_rows_back(gradients, gx, *by, zero, first, last, p.packed, p.back_ptr, p.back_rows)
-
+    task = partial(mean_rows.mean_rows_back, gradients, gx, *by, zero, p.packed, p.back_ptr, p.back_rows)
     run(task, layout.planes * (p.plane_in // p.width), x.nbytes)
     return (layout.finished(gx, x.shape, dtype),)

@@ -54,7 +54,7 @@ def divide(line: Any, y: Any, at: int, out: int, by: Any, low: int) -> Any:
 
 
 @kernel
-def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, first: int, last: int, plan: Any) -> None:
+def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
     """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; sums as `zero`.
 
     A piece with a sum that is not finite is added again in float64, which a sum of float32 does not overflow.
@@ -169,7 +169,7 @@ def copy_row(gx: Any, at: int, width: int) -> None:
 
 @kernel
 def mean_rows_back(
-    g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, first: int, last: int, plan: Any, ptr: Any, outs: Any
+    g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, ptr: Any, outs: Any, first: int, last: int
 ) -> None:  # fmt: skip
     """The rows `first` to `last` of all planes of the gradient. Input row i is in the windows of rows outs[ptr[i]:ptr[i + 1]].
 

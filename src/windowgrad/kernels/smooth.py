@@ -26,13 +26,13 @@ WORK = 4  # a cell takes as long as so many that are only moved, and threads are
 
 def box_sums(p: Plan, planes: int, x: Array, y: Array) -> None:
     """y = the sum of each window of all planes, in float64, every term added and none taken away."""
-    mean_rows.mean_rows(x, y, *p.ones, SUMS, 0, planes * p.jobs, p.packed)
+    mean_rows.mean_rows(x, y, *p.ones, SUMS, p.packed, 0, planes * p.jobs)
 
 
 def box_spread(p: Plan, planes: int, g: Array, gx: Array) -> None:
     """gx = for each cell the sum over the windows that see it, in float64, every term added and none taken away."""
     rows = planes * (p.plane_in // p.width)
-    mean_rows.mean_rows_back(g, gx, *p.ones, SUMS, 0, rows, p.packed, p.back_ptr, p.back_rows)
+    mean_rows.mean_rows_back(g, gx, *p.ones, SUMS, p.packed, p.back_ptr, p.back_rows, 0, rows)
 
 
 class Weights:
