@@ -25,7 +25,7 @@ MANY = 12
 OVERLAP = 6
 """How many windows a row must be in for that, on average."""
 
-SLAB = 1 << 20
+SLAB = 1 << 22
 """Cells of a slab, about."""
 
 LARGEST = 1 << 12
