@@ -6,6 +6,7 @@ An array type of your own takes part by one method, tried in the order of the ar
 
 It gets the operator's record, the rule's name ("forward", "jvp", "vjp", "with_indices"), the parameters and all arrays
 of the call, and returns the result, or NotImplemented to pass. Inside, `run` computes on the arrays it wraps.
+Arrays of the frameworks in `BRIDGES` are known by where their class comes from; the bridge's `compute` is that method.
 """
 
 from __future__ import annotations
@@ -38,10 +39,19 @@ KERNELS: dict[str, tuple[str, str, Callable[..., np.dtype[Any]]]] = {
     "unpad": ("padding", "unpad", lambda x: x),
 }
 WRITERS = frozenset({"max_pool", "avg_pool", "smooth_max_pool"})  # their kernels can write into an array they are given
+CHOOSERS: frozenset[str] = frozenset()  # their vjp kernels can be told which gradients are needed
+
+BRIDGES = {
+    # the package a class comes from   the module that computes with its arrays
+    "torch": "windowgrad.bridges.torch",
+    "jax": "windowgrad.bridges.jax",
+    "jaxlib": "windowgrad.bridges.jax",
+    "dask": "windowgrad.bridges.dask",
+}
 
 
-def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any = None) -> Any:
-    """The meaning itself, over whatever scalars the arrays hold. It does not write into `out`."""
+def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
+    """The meaning itself, over whatever scalars the arrays hold. It does not write into an array, and gives all gradients."""
     kinds = {type(cell) for array in arrays for cell in array.flat}
     for kind in kinds:
         if issubclass(kind, NOT_SCALARS):
@@ -56,13 +66,15 @@ def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any =
 
 
 @np.errstate(all="ignore")
-def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any = None) -> Any:
-    """A kernel over machine numbers. NaN and infinity are results, not warnings. It may write into `out`."""
+def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
+    """A kernel over machine numbers. NaN and infinity are results, not warnings.
+
+    It may write into `out`, and leave away the gradients that are not in `needs`, if it is told of them and can.
+    """
     kernel = kernel_of(op.name, rule)
+    understood = (WRITERS if "out" in told else CHOOSERS) if told else ()
     try:
-        if out is not None and op.name in WRITERS:
-            return kernel(params, *map(native, arrays), out=out)
-        return kernel(params, *map(native, arrays))
+        return kernel(params, *map(native, arrays), **(told if op.name in understood else {}))
     except OverflowError as error:  # counts beyond float64: a kernel of 10**400 cells
         raise WindowError(f"{op.name}: a window has too many cells for float64; x.astype(object) computes exactly") from error
 
@@ -75,36 +87,61 @@ def kernel_of(name: str, rule: str) -> Callable[..., Any]:
     return kernel
 
 
+@np.errstate(all="ignore")
+def by_record(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
+    """The rule of the record, which is written for machine numbers as well."""
+    return getattr(op, rule)(params, *map(native, arrays))
+
+
 Kind = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and the dtype of an array: on what its computing depends
 Route = Callable[..., Any]
-ROUTES: tuple[tuple[str, Callable[[Sequence[Kind]], bool], Route], ...] = (
+ROUTES: tuple[tuple[str, Callable[[Op, Sequence[Kind]], bool], Route], ...] = (
     # the arrays                     recognised by                                              computed by
-    ("NumPy arrays of objects", lambda kinds: any(dtype.kind == "O" for _, dtype in kinds), by_spec),
-    ("NumPy arrays of numbers", lambda kinds: all(is_supported(dtype) for _, dtype in kinds), by_kernel),
+    ("NumPy arrays of objects", lambda op, kinds: any(dtype.kind == "O" for _, dtype in kinds), by_spec),
+    ("NumPy arrays of numbers", lambda op, kinds: op.name in KERNELS, by_kernel),
+    ("the same, without a kernel", lambda op, kinds: op.native, by_record),
 )
 PLAIN = frozenset({np.ndarray})
 
 
-def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None) -> Any:
+def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs: Sequence[bool] | None = None) -> Any:
     """One rule of one operator on the arrays you hold; every kind and shape is checked before any work.
 
     `out` is where a forward rule writes its result, and then what it returns; with indices it is a pair.
+    `needs` says of each input whether its gradient is wanted of a vjp; what is not wanted is None.
     """
     if type(params) is not op.params or not PLAIN.issuperset(map(type, arrays)):
         names = argument_names(op, rule, len(arrays))
         if type(params) is not op.params:  # a subclass is another operator's
             raise KindError(f"params={params!r}: {op.name} takes {op.params.__name__}")
         for name, array in zip(names, arrays, strict=True):
-            announced = getattr(type(array), "__windowgrad__", None)
+            announced = computes_itself(type(array))  # type: ignore[arg-type]  # mypy holds that a type has no hash
             if announced is not None and out is not None:
                 raise KindError(f"out: can be given with NumPy arrays only, and {name} is a {type(array).__qualname__}")
             if announced is not None and (result := announced(array, op, rule, params, arrays)) is not NotImplemented:
-                return result
+                return result if needs is None else chosen(result, needs)
         for name, array in zip(names, arrays, strict=True):
             check_array(name, array)
     choose = route if params.lasting else route.__wrapped__
     compute = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
+    if needs is not None:
+        return chosen(compute(op, rule, params, arrays, needs=tuple(needs)), needs)
     return compute(op, rule, params, arrays) if out is None else write(compute, op, rule, params, arrays, out)
+
+
+def chosen(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:
+    return tuple(g if need else None for g, need in zip(gradients, needs, strict=True))
+
+
+@lru_cache(maxsize=256)
+def computes_itself(kind: Any) -> Callable[..., Any] | None:
+    """The method by which arrays of this type compute, their own or their bridge's; a bridge is loaded here, when first met."""
+    if (own := getattr(kind, "__windowgrad__", None)) is not None:
+        return own  # type: ignore[no-any-return]
+    for base in kind.__mro__:
+        if (bridge := BRIDGES.get(base.__module__.partition(".")[0])) is not None:
+            return import_module(bridge).compute  # type: ignore[no-any-return]
+    return None
 
 
 @lru_cache(maxsize=1024)
@@ -114,7 +151,7 @@ def route(op: Op, rule: str, params: Params, *kinds: Kind) -> Route:
     for name, (_, dtype) in zip(names, kinds, strict=True):
         check_dtype(name, dtype)
     check_shapes(rule, params, names, kinds)
-    return next(computed_by for _, holds, computed_by in ROUTES if holds(kinds))
+    return next(computed_by for _, holds, computed_by in ROUTES if holds(op, kinds))
 
 
 def write(compute: Route, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:
@@ -124,8 +161,8 @@ def write(compute: Route, op: Op, rule: str, params: Params, arrays: Sequence[An
     shape = params.out_shape(*(array.shape for array in arrays))
     output.check(rule, out, shape, result_dtype(op, [array.dtype for array in arrays]))
     if rule == "forward":
-        return output.placed(compute(op, rule, params, arrays, output.room(out, arrays)), out)
-    results = compute(op, rule, params, arrays, tuple(output.room(part, arrays) for part in out))
+        return output.placed(compute(op, rule, params, arrays, out=output.room(out, arrays)), out)
+    results = compute(op, rule, params, arrays, out=tuple(output.room(part, arrays) for part in out))
     return tuple(map(output.placed, results, out))
 
 

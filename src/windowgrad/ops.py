@@ -36,4 +36,9 @@ def routed(op: Op) -> Op:
     )
 
 
+def called(name: str, label: str) -> Op:
+    """An operator of the table under the name it is called by: max_pool2d is max_pool."""
+    return routed(replace(next(op for op in MEANINGS if op.name == name), label=label))
+
+
 OPS: Mapping[str, Op] = MappingProxyType({op.name: routed(op) for op in MEANINGS})

@@ -8,10 +8,10 @@ from windowgrad.arguments import Padding, Size, ints
 from windowgrad.errors import KindError, WindowError
 from windowgrad.functional import signatures as types
 from windowgrad.functional.call import Call
-from windowgrad.functional.pooling import named
+from windowgrad.functional.pooling import named, public_name
 from windowgrad.functional.remember import remember
 from windowgrad.geometry import Sliding, conv_padding
-from windowgrad.ops import OPS
+from windowgrad.ops import OPS, called
 from windowgrad.params import ConvParams, PadParams, TransposeParams, UnpadParams
 
 
@@ -44,6 +44,8 @@ def transpose_params(
 
 
 def _conv(rank: int | None) -> types.Conv:
+    op = called("conv", public_name("conv", rank))
+
     def convolve(
         x: Any,
         weight: Any,
@@ -61,12 +63,14 @@ def _conv(rank: int | None) -> types.Conv:
         """
         with Call(convolve, locals()):
             params = conv_params(kernel_of(rank, weight), stride, padding, dilation, groups)
-            return OPS["conv"].forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
+            return op.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
 
     return named(convolve, "conv", rank)
 
 
 def _conv_transpose(rank: int | None) -> types.ConvTranspose:
+    op = called("conv_transpose", public_name("conv_transpose", rank))
+
     def convolve(
         x: Any,
         weight: Any,
@@ -87,7 +91,7 @@ def _conv_transpose(rank: int | None) -> types.ConvTranspose:
             if isinstance(padding, str):
                 raise KindError(f"padding={padding!r}: must be an integer or one entry per axis")
             params = transpose_params(kernel_of(rank, weight), stride, padding, dilation, groups, output_padding)
-            return OPS["conv_transpose"].forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
+            return op.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
 
     return named(convolve, "conv_transpose", rank)
 

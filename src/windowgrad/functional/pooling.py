@@ -16,19 +16,23 @@ from windowgrad.functional import signatures as types
 from windowgrad.functional.call import Call
 from windowgrad.functional.remember import remember
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.ops import OPS
+from windowgrad.ops import called
 from windowgrad.params import MaxParams, MeanParams, PoolParams, SmoothParams
+from windowgrad.spec.op import Op
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound=PoolParams)
-MAX, MEAN, SMOOTH = OPS["max_pool"], OPS["avg_pool"], OPS["smooth_max_pool"]
 
 
 def named(function: F, family: str, rank: int | None) -> F:
-    """The function under its public name: max_pool, or max_pool2d where the rank is fixed."""
-    name = family if rank is None else f"{family}{rank}d"
-    function.__name__ = function.__qualname__ = name
+    """The function under its public name."""
+    function.__name__ = function.__qualname__ = public_name(family, rank)
     return function
+
+
+def public_name(family: str, rank: int | None) -> str:
+    """max_pool, or max_pool2d where the rank is fixed."""
+    return family if rank is None else f"{family}{rank}d"
 
 
 @remember
@@ -53,8 +57,8 @@ def everything(record: type[R], rank: Any, keepdims: Any, *options: Any) -> R:
     return record(Global(rank, keepdims), *options)
 
 
-def maximum(params: MaxParams, x: Any, return_indices: object, out: Any) -> Any:
-    rule = MAX.with_indices if flag("return_indices", return_indices) else MAX.forward
+def maximum(op: Op, params: MaxParams, x: Any, return_indices: object, out: Any) -> Any:
+    rule = op.with_indices if flag("return_indices", return_indices) else op.forward
     assert rule is not None  # maximum has indices
     return rule(params, x, out=out)
 
@@ -63,6 +67,8 @@ def maximum(params: MaxParams, x: Any, return_indices: object, out: Any) -> Any:
 
 
 def _max_pool(rank: int | None) -> types.MaxPool[Size]:
+    op = called("max_pool", public_name("max_pool", rank))
+
     def pool(
         x: Any,
         kernel_size: Size,
@@ -84,12 +90,14 @@ def _max_pool(rank: int | None) -> types.MaxPool[Size]:
         """
         with Call(pool, locals()):
             params = windows(MaxParams, rank, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
-            return maximum(params, x, return_indices, out)
+            return maximum(op, params, x, return_indices, out)
 
     return named(pool, "max_pool", rank)
 
 
 def _avg_pool(rank: int | None) -> types.AvgPool[Size]:
+    op = called("avg_pool", public_name("avg_pool", rank))
+
     def pool(
         x: Any,
         kernel_size: Size,
@@ -107,12 +115,14 @@ def _avg_pool(rank: int | None) -> types.AvgPool[Size]:
         with Call(pool, locals()):
             options = (count_include_pad, divisor_override)
             params = windows(MeanParams, rank, kernel_size, stride, padding, dilation, ceil_mode, *options)
-            return MEAN.forward(params, x, out=out)
+            return op.forward(params, x, out=out)
 
     return named(pool, "avg_pool", rank)
 
 
 def _smooth_max_pool(rank: int | None) -> types.SmoothMaxPool[Size]:
+    op = called("smooth_max_pool", public_name("smooth_max_pool", rank))
+
     def pool(
         x: Any,
         kernel_size: Size,
@@ -132,7 +142,7 @@ def _smooth_max_pool(rank: int | None) -> types.SmoothMaxPool[Size]:
         with Call(pool, locals()):
             options = (beta, count_include_pad)
             params = windows(SmoothParams, rank, kernel_size, stride, padding, dilation, ceil_mode, *options)
-            return SMOOTH.forward(params, x, out=out)
+            return op.forward(params, x, out=out)
 
     return named(pool, "smooth_max_pool", rank)
 
@@ -141,28 +151,34 @@ def _smooth_max_pool(rank: int | None) -> types.SmoothMaxPool[Size]:
 
 
 def _adaptive_max_pool(rank: int | None) -> types.AdaptiveMaxPool[types.Bins]:
+    op = called("max_pool", public_name("adaptive_max_pool", rank))
+
     def pool(x: Any, output_size: types.Bins, return_indices: bool = False, *, ties: str = "first", out: Any = None) -> Any:
         """The greatest value of each of `output_size` bins per axis (None keeps an axis), with `max_pool`'s rules."""
         with Call(pool, locals()):
-            return maximum(bins(MaxParams, rank, output_size, ties), x, return_indices, out)
+            return maximum(op, bins(MaxParams, rank, output_size, ties), x, return_indices, out)
 
     return named(pool, "adaptive_max_pool", rank)
 
 
 def _adaptive_avg_pool(rank: int | None) -> types.AdaptiveAvgPool[types.Bins]:
+    op = called("avg_pool", public_name("adaptive_avg_pool", rank))
+
     def pool(x: Any, output_size: types.Bins, *, out: Any = None) -> Any:
         """The mean of each of `output_size` bins per axis (None keeps an axis)."""
         with Call(pool, locals()):
-            return MEAN.forward(bins(MeanParams, rank, output_size), x, out=out)
+            return op.forward(bins(MeanParams, rank, output_size), x, out=out)
 
     return named(pool, "adaptive_avg_pool", rank)
 
 
 def _adaptive_smooth_max_pool(rank: int | None) -> types.AdaptiveSmoothMaxPool[types.Bins]:
+    op = called("smooth_max_pool", public_name("adaptive_smooth_max_pool", rank))
+
     def pool(x: Any, output_size: types.Bins, *, beta: Any, out: Any = None) -> Any:
         """The smooth maximum of each of `output_size` bins per axis (None keeps an axis)."""
         with Call(pool, locals()):
-            return SMOOTH.forward(bins(SmoothParams, rank, output_size, beta), x, out=out)
+            return op.forward(bins(SmoothParams, rank, output_size, beta), x, out=out)
 
     return named(pool, "adaptive_smooth_max_pool", rank)
 
@@ -170,51 +186,62 @@ def _adaptive_smooth_max_pool(rank: int | None) -> types.AdaptiveSmoothMaxPool[t
 # --- everything --------------------------------------------------------------------------------------------------
 
 
+GLOBAL_MAX = called("max_pool", "global_max_pool")
+GLOBAL_MEAN = called("avg_pool", "global_avg_pool")
+GLOBAL_SMOOTH = called("smooth_max_pool", "global_smooth_max_pool")
+
+
 def global_max_pool(
     x: types.A, rank: int, *, keepdims: bool = True, ties: types.Ties = "all", out: types.A | None = None
 ) -> types.A:
     """The greatest value over the last `rank` axes, which stay with length 1 or go. Every maximum gets the gradient."""
     with Call(global_max_pool, locals()):
-        y: types.A = MAX.forward(everything(MaxParams, rank, keepdims, ties), x, out=out)
+        y: types.A = GLOBAL_MAX.forward(everything(MaxParams, rank, keepdims, ties), x, out=out)
         return y
 
 
 def global_avg_pool(x: types.A, rank: int, *, keepdims: bool = True, out: types.A | None = None) -> types.A:
     """The mean over the last `rank` axes, which stay with length 1 or go."""
     with Call(global_avg_pool, locals()):
-        y: types.A = MEAN.forward(everything(MeanParams, rank, keepdims), x, out=out)
+        y: types.A = GLOBAL_MEAN.forward(everything(MeanParams, rank, keepdims), x, out=out)
         return y
 
 
 def global_smooth_max_pool(x: types.A, rank: int, *, keepdims: bool = True, beta: Any, out: types.A | None = None) -> types.A:
     """The smooth maximum over the last `rank` axes, which stay with length 1 or go."""
     with Call(global_smooth_max_pool, locals()):
-        y: types.A = SMOOTH.forward(everything(SmoothParams, rank, keepdims, beta), x, out=out)
+        y: types.A = GLOBAL_SMOOTH.forward(everything(SmoothParams, rank, keepdims, beta), x, out=out)
         return y
 
 
 def _global_max_pool(rank: int) -> types.GlobalMaxPool:
+    op = called("max_pool", public_name("global_max_pool", rank))
+
     def pool(x: Any, *, keepdims: bool = True, ties: str = "all", out: Any = None) -> Any:
         with Call(pool, locals()):
-            return MAX.forward(everything(MaxParams, rank, keepdims, ties), x, out=out)
+            return op.forward(everything(MaxParams, rank, keepdims, ties), x, out=out)
 
     pool.__doc__ = global_max_pool.__doc__
     return named(pool, "global_max_pool", rank)
 
 
 def _global_avg_pool(rank: int) -> types.GlobalAvgPool:
+    op = called("avg_pool", public_name("global_avg_pool", rank))
+
     def pool(x: Any, *, keepdims: bool = True, out: Any = None) -> Any:
         with Call(pool, locals()):
-            return MEAN.forward(everything(MeanParams, rank, keepdims), x, out=out)
+            return op.forward(everything(MeanParams, rank, keepdims), x, out=out)
 
     pool.__doc__ = global_avg_pool.__doc__
     return named(pool, "global_avg_pool", rank)
 
 
 def _global_smooth_max_pool(rank: int) -> types.GlobalSmoothMaxPool:
+    op = called("smooth_max_pool", public_name("global_smooth_max_pool", rank))
+
     def pool(x: Any, *, keepdims: bool = True, beta: Any, out: Any = None) -> Any:
         with Call(pool, locals()):
-            return SMOOTH.forward(everything(SmoothParams, rank, keepdims, beta), x, out=out)
+            return op.forward(everything(SmoothParams, rank, keepdims, beta), x, out=out)
 
     pool.__doc__ = global_smooth_max_pool.__doc__
     return named(pool, "global_smooth_max_pool", rank)

@@ -9,7 +9,7 @@ from typing import Any
 from windowgrad.params import Params
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a record is itself and nothing else: it stands in the keys of caches
 class Op:
     """`forward(params, *xs) -> y`, `jvp(params, *xs, *dxs) -> dy`, `vjp(params, *xs, g) -> (gx, …)`, one per input."""
 
@@ -27,3 +27,14 @@ class Op:
     """How many of the last inputs may be left out."""
     with_indices: Callable[..., tuple[Any, Any]] | None = None
     """`(params, x) -> (y, the flat index of each winner in its plane, −1 where there is none)`."""
+    curve: Callable[..., Any] | None = None
+    """`(rules, params, xs, dxs, exs) -> D²f(x)[dx, ex]`: the derivative of the jvp in x along `exs`. None: it is 0."""
+    curve_back: Callable[..., tuple[Any, ...]] | None = None
+    """`(rules, params, xs, dxs, g) -> ∇ₓ⟨g, J(x)·dx⟩`, one per input: the adjoint of `curve` in `exs`. None: it is 0.
+
+    Both are written with the rules of `rules`, the same operator on arrays of any kind, so they can be differentiated again.
+    """
+    native: bool = False
+    """Its rules are written for arrays of any kind, machine numbers included; it has no kernel."""
+    label: str = ""
+    """The name it is called by, such as max_pool2d."""

@@ -1,0 +1,1 @@
+"""The tape, the transforms, and the array operators that a network needs."""

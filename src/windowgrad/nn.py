@@ -1,0 +1,1 @@
+"""Layers as frozen descriptions; parameters are plain values you hold."""
