@@ -38,8 +38,10 @@ KERNELS: dict[str, tuple[str, str, Callable[..., np.dtype[Any]]]] = {
     "pad": ("padding", "pad", lambda x: x),
     "unpad": ("padding", "unpad", lambda x: x),
 }
-WRITERS = frozenset({"max_pool", "avg_pool", "smooth_max_pool"})  # their kernels can write into an array they are given
-CHOOSERS: frozenset[str] = frozenset()  # their vjp kernels can be told which gradients are needed
+WRITERS = frozenset(
+    {"max_pool", "avg_pool", "smooth_max_pool", "conv", "conv_transpose"}
+)  # can write into an array they are given
+CHOOSERS = frozenset({"conv", "conv_transpose"})  # their vjp kernels can be told which gradients are needed
 
 BRIDGES = {
     # the package a class comes from   the module that computes with its arrays

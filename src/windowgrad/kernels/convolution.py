@@ -8,7 +8,7 @@ sums that float32 cannot hold are taken in float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from windowgrad.arguments import counted
 from windowgrad.errors import WindowError
 from windowgrad.kernels import conv_exact
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import writeable
+from windowgrad.kernels.cells import room, writeable
 from windowgrad.kernels.conv_bias import channel_sums
 from windowgrad.kernels.conv_copy import HUGE
 from windowgrad.kernels.conv_grouped import Grouped, Transposed, grouped
@@ -39,10 +39,12 @@ def summed(a: Array) -> Any:
     return np.float32 if a.dtype == np.float32 or a.dtype.itemsize <= 2 else np.float64
 
 
-def total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int) -> Array:
-    """The sum of the products of all pairs, and the bias of each channel."""
+def total(
+    conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int, out: Array | None = None
+) -> Array:
+    """The sum of the products of all pairs, and the bias of each channel; in `out`, if its cells are summed as they are."""
     kind = np.result_type(*(summed(a) for pair in (*pairs, (bias, bias)) for a in pair))
-    y, strange = empty((size,), kind), 0
+    y, strange = room(out, size, kind), 0
     if conv.regular:
         strange = multiplied(conv, role, pairs, bias, y)
         if not strange:
@@ -97,16 +99,16 @@ def no_bias(params: ConvParams, w: Array) -> Array:
     return np.zeros(w.shape[1] * params.groups if isinstance(params, TransposeParams) else w.shape[0], np.float32)
 
 
-def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array) -> Array:
+def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array, out: Array | None = None) -> Array:
     dtype = conv_dtype(x.dtype, w.dtype, *(b.dtype for b in bias))
-    conv, out = grouped(params, x.shape, w.shape)
+    conv, shape = grouped(params, x.shape, w.shape)
     extra = bias[0] if bias else no_bias(params, w)
     if is_float(dtype):
-        y = total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(out))
+        y = total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(shape), out)
     else:
         refuse_overflow(params, dtype, x, w, *bias)
-        y = exact_total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(out), dtype)
-    return y.astype(dtype, copy=False).reshape(out)
+        y = exact_total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(shape), dtype)
+    return y.astype(dtype, copy=False).reshape(shape)
 
 
 def refuse_overflow(params: ConvParams, dtype: Any, x: Array, w: Array, *bias: Array) -> None:
@@ -131,16 +133,18 @@ def conv_jvp(params: ConvParams, *args: Array) -> Array:
     return dy.astype(derivative_of(primal, np.result_type(*(a.dtype for a in args[half:]))), copy=False).reshape(out)
 
 
-def conv_vjp(params: ConvParams, *args: Array) -> tuple[Array, ...]:
+def conv_vjp(params: ConvParams, *args: Array, needs: tuple[bool, ...] | None = None) -> tuple[Array | None, ...]:
+    """The gradients of x, weight and bias; None where `needs` says that one is not needed."""
     *primals, g = args
     x, w = primals[:2]
     (conv, _), channel = grouped(params, x.shape, w.shape), g.ndim - params.window.rank - 1
     none = np.zeros(x.shape[channel], np.float32)
-    gradients = [
-        total(conv, conv_exact.INPUT, [(g, w)], none, x.size),
-        total(conv, conv_exact.WEIGHT, [(x, g)], none[:0], w.size),
-    ]
-    if len(primals) == 3:
-        gradients.append(channel_sums(g, channel))
-    pairs = zip(gradients, primals, strict=True)
-    return tuple(gradient.reshape(p.shape).astype(derivative_of(p.dtype, g.dtype), copy=False) for gradient, p in pairs)
+    rules: tuple[Callable[[], Array], ...] = (
+        lambda: total(conv, conv_exact.INPUT, [(g, w)], none, x.size),
+        lambda: total(conv, conv_exact.WEIGHT, [(x, g)], none[:0], w.size),
+        lambda: channel_sums(g, channel),
+    )
+    return tuple(
+        rule().reshape(p.shape).astype(derivative_of(p.dtype, g.dtype), copy=False) if need else None
+        for rule, p, need in zip(rules, primals, needs or (True,) * len(primals), strict=False)
+    )
