@@ -1,7 +1,10 @@
 """Pooling and convolution in any dimension, with a written meaning."""
 
-from windowgrad import dispatch, errors, functional, geometry, ops, params, spec
-from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError
+from windowgrad import autograd, dispatch, errors, functional, geometry, nn, ops, params, spec
+from windowgrad.autograd import Tape, Var, check_grads, grad, hvp, jacobian, jvp, value_and_grad, vjp
+from windowgrad.autograd.arrays import *  # noqa: F403  # as below
+from windowgrad.autograd.arrays import __all__ as _array_functions
+from windowgrad.errors import GradientError, KindError, OptionError, WindowError, WindowgradError
 from windowgrad.functional import *  # noqa: F403  # its __all__ is the list of public functions, in one place
 from windowgrad.functional import __all__ as _functions
 from windowgrad.kernels.buffers import get_buffer_cap, set_buffer_cap
@@ -10,21 +13,34 @@ from windowgrad.spec import Dual
 
 __all__ = [
     "Dual",
+    "GradientError",
     "KindError",
     "OptionError",
+    "Tape",
+    "Var",
     "WindowError",
     "WindowgradError",
+    "autograd",
+    "check_grads",
     "dispatch",
     "errors",
     "functional",
     "geometry",
     "get_buffer_cap",
     "get_num_threads",
+    "grad",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "nn",
     "ops",
     "params",
     "set_buffer_cap",
     "set_num_threads",
     "spec",
+    "value_and_grad",
+    "vjp",
+    *_array_functions,
     *_functions,
 ]
 

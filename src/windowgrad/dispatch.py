@@ -112,17 +112,17 @@ def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs:
     `out` is where a forward rule writes its result, and then what it returns; with indices it is a pair.
     `needs` says of each input whether its gradient is wanted of a vjp; what is not wanted is None.
     """
-    if type(params) is not op.params or not PLAIN.issuperset(map(type, arrays)):
-        names = argument_names(op, rule, len(arrays))
-        if type(params) is not op.params:  # a subclass is another operator's
-            raise KindError(f"params={params!r}: {op.name} takes {op.params.__name__}")
-        for name, array in zip(names, arrays, strict=True):
+    if type(params) is not op.params:  # a subclass is another operator's
+        raise KindError(f"params={params!r}: {op.name} takes {op.params.__name__}")
+    if not PLAIN.issuperset(map(type, arrays)):
+        for place, array in enumerate(arrays):
             announced = computes_itself(type(array))  # type: ignore[arg-type]  # mypy holds that a type has no hash
             if announced is not None and out is not None:
+                name = argument_names(op, rule, len(arrays))[place]
                 raise KindError(f"out: can be given with NumPy arrays only, and {name} is a {type(array).__qualname__}")
             if announced is not None and (result := announced(array, op, rule, params, arrays)) is not NotImplemented:
                 return result if needs is None else chosen(result, needs)
-        for name, array in zip(names, arrays, strict=True):
+        for name, array in zip(argument_names(op, rule, len(arrays)), arrays, strict=True):
             check_array(name, array)
     choose = route if params.lasting else route.__wrapped__
     compute = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])

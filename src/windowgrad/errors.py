@@ -2,13 +2,15 @@
 
 
 class WindowgradError(Exception):
-    """The common base. `call` is the public call that failed; it is shown behind the message."""
+    """The common base. Behind the message stand the nodes of a tape it happened on, and the public call that failed."""
 
+    where: str | None = None
     call: str | None = None
 
     def __str__(self) -> str:
-        message = super().__str__()
-        return f"{message} [{self.call}]" if self.call else message
+        where = f" (in {self.where})" if self.where else ""
+        call = f" [{self.call}]" if self.call else ""
+        return f"{super().__str__()}{where}{call}"
 
 
 class WindowError(WindowgradError, ValueError):
@@ -21,6 +23,10 @@ class OptionError(WindowgradError, ValueError):
 
 class KindError(WindowgradError, TypeError):
     """An argument, an array or a scalar of a kind that cannot be used there."""
+
+
+class GradientError(WindowgradError, ValueError):
+    """A derivative that is not what the function says."""
 
 
 MOST = 12

@@ -1,0 +1,103 @@
+"""Whether the derivatives of a function are what the function says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from windowgrad.autograd import trees
+from windowgrad.autograd.transforms import Function, jvp, vjp
+from windowgrad.errors import GradientError, OptionError, show
+from windowgrad.spec.scalar import divide
+
+Leaves = list[Any]
+
+
+def check_grads(f: Function, *primals: Any, order: int = 1, tolerance: float | None = None, seed: int = 0) -> None:
+    """Raise a `GradientError` unless the derivatives of f at `primals` are right, to the given order.
+
+    Along random directions: ⟨g, J·dx⟩ is ⟨Jᵀ·g, dx⟩ (forward mode and backward mode agree), and J·dx is what f itself does
+    over a small step. Over fractions the first is checked with no tolerance. Order 2 checks the derivatives of J·dx and of
+    Jᵀ·g in the same way. `tolerance` is relative; by default it follows from the precision of the numbers.
+    """
+    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+        raise OptionError(f"order={show(order)}: must be an integer, at least 1")
+    _check(f, primals, order, tolerance, np.random.default_rng(seed), "f")
+
+
+def _check(f: Function, primals: tuple[Any, ...], order: int, tolerance: float | None, rng: Any, name: str) -> None:
+    xs, structure = trees.values("primals", primals)
+    dxs = [_direction(x, rng) for x in xs]
+    tangents = trees.unflatten(structure, dxs)
+    y, dy = jvp(f, primals, tangents)
+    again, pull = vjp(f, *primals)
+    ys, out = trees.values("result", y)
+    gs = [_direction(part, rng) for part in ys]
+    g = trees.unflatten(out, gs)
+    if not all(map(_same, ys, trees.flatten(again)[0])):
+        raise GradientError(f"{name}: its value differs between forward mode and backward mode")
+    pushed, pulled = trees.flatten(dy)[0], trees.flatten(pull(g))[0]
+    exact = all(_is_exact(a) for a in (*xs, *ys, *pushed, *pulled))
+    loose = _tolerance((*xs, *ys)) if tolerance is None else tolerance
+    ours, scale = _dot(gs, pushed), _dot([abs(p) for p in gs], [abs(p) for p in pushed])
+    _agree(f"{name}: ⟨g, J·dx⟩ of jvp and ⟨Jᵀ·g, dx⟩ of vjp", ours, _dot(pulled, dxs), scale, 0 if exact else loose)
+    step = _step(xs)
+    ahead, behind = (
+        trees.flatten(f(*trees.unflatten(structure, [x + way * step * dx for x, dx in zip(xs, dxs, strict=True)])))[0]
+        for way in (1, -1)
+    )
+    slope = [_over(np.asarray(a) - np.asarray(b), 2 * step) for a, b in zip(ahead, behind, strict=True)]
+    _agree(f"{name}: ⟨g, J·dx⟩ of jvp and of a small step", ours, _dot(gs, slope), scale, loose)
+    if order > 1:
+        _check(lambda *p: jvp(f, p, tangents)[1], primals, order - 1, tolerance, rng, f"the jvp of {name}")
+        _check(lambda *p: vjp(f, *p)[1](g), primals, order - 1, tolerance, rng, f"the vjp of {name}")
+
+
+def _agree(what: str, a: Any, b: Any, scale: Any, tolerance: float) -> None:
+    if not abs(a - b) <= tolerance * max(abs(scale), abs(b)):
+        raise GradientError(f"{what} differ: {show(a)} and {show(b)}")
+
+
+def _direction(x: Any, rng: Any) -> Any:
+    """Random numbers of the same kind."""
+    if x.dtype != object:
+        return rng.standard_normal(x.shape).astype(x.dtype if x.dtype.kind == "f" else float)
+    kind = type(x.flat[0]) if x.size else Fraction
+    drawn = np.frompyfunc(lambda n: divide(kind(int(n)), kind(4)), 1, 1)(rng.integers(-9, 10, x.shape))
+    return np.asarray(drawn, dtype=object).reshape(x.shape)
+
+
+def _step(xs: Leaves) -> Any:
+    """How far to go: where rounding and bending cost about the same."""
+    for x in xs:
+        if x.dtype == object and x.size:
+            return divide(type(x.flat[0])(1), 10**7)
+    return float(_precision(xs) ** (1 / 3))
+
+
+def _tolerance(arrays: Sequence[Any]) -> float:
+    return float(20 * _precision(arrays) ** (1 / 2)) if _precision(arrays) > 1e-10 else 1e-6
+
+
+def _precision(arrays: Sequence[Any]) -> float:
+    return max((float(np.finfo(a.dtype).eps) for a in arrays if a.dtype.kind == "f"), default=2.0**-52)
+
+
+def _is_exact(array: Any) -> bool:
+    return bool(array.dtype == object and all(isinstance(cell, (int, Fraction)) for cell in array.flat))
+
+
+def _dot(left: Leaves, right: Leaves) -> Any:
+    wide = [a if a.dtype == object else a.astype(float) for a in (*left, *right)]
+    return sum((a * b).sum() for a, b in zip(wide[: len(left)], wide[len(left) :], strict=True))
+
+
+def _over(array: Any, step: Any) -> Any:
+    return array / step
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))

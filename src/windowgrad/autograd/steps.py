@@ -1,0 +1,115 @@
+"""One rule of one operator as a function that can itself be differentiated, forward and backward.
+
+An operator's record has f (forward), J(x)·dx (jvp) and J(x)ᵀ·g (vjp). The derivatives of the last two need nothing new but
+how J bends with x (`curve`, `curve_back`), and those are written with the same three rules. So every order follows.
+A tangent or a gradient that is None is zero, and nothing is computed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from windowgrad.autograd.tracer import highest
+from windowgrad.dispatch import run
+from windowgrad.ops import OPS
+from windowgrad.params import Params
+from windowgrad.spec.op import Op
+from windowgrad.spec.scalar import grid
+
+
+class Step(NamedTuple):
+    """`rule` is "forward", "jvp" or "vjp"; of a vjp, `place` is the input whose gradient this is."""
+
+    op: Op
+    rule: str
+    params: Params
+    place: int = 0
+
+    @property
+    def name(self) -> str:
+        name = self.op.label or self.op.name
+        return name if self.rule == "forward" else f"{name}.{self.rule}"
+
+    def run(self, values: Sequence[Any]) -> Any:
+        """The function itself."""
+        if self.rule != "vjp":
+            return run(self.op, self.rule, self.params, *values)
+        *xs, g = values
+        return pulled(self.op, self.params, xs, g, only(self.place, xs))[self.place]
+
+    def push(self, values: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """How the result moves when the values move by `tangents`; None if it does not."""
+        op, params = self.op, self.params
+        if self.rule == "forward":
+            return pushed(op, params, values, tangents)
+        if self.rule == "jvp":
+            half = len(values) // 2
+            xs, dxs, exs = values[:half], values[half:], tangents[:half]
+            bent = op.curve(OPS[op.name], params, xs, dxs, exs) if op.curve and moves(exs) else None
+            return plus(pushed(op, params, xs, tangents[half:]), bent)
+        (*xs, g), (*exs, dg) = values, tangents
+        straight = None if dg is None else pulled(op, params, xs, dg, only(self.place, xs))[self.place]
+        bent = op.curve_back(OPS[op.name], params, xs, exs, g)[self.place] if op.curve_back and moves(exs) else None
+        return plus(straight, bent)
+
+    def pull(self, values: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
+        """The gradient of ⟨g, result⟩ in each of the values that is needed."""
+        op, params = self.op, self.params
+        if self.rule == "forward":
+            return pulled(op, params, values, g, needs)
+        if self.rule == "jvp":
+            half = len(values) // 2
+            xs, dxs = values[:half], values[half:]
+            along = pulled(op, params, xs, g, needs[half:]) if any(needs[half:]) else (None,) * half
+            return (*self.bent(xs, dxs, g, needs[:half]), *along)
+        *xs, inner = values
+        moved = [g if place == self.place else None for place in range(len(xs))]
+        return (*self.bent(xs, moved, inner, needs[:-1]), pushed(op, params, xs, moved) if needs[-1] else None)
+
+    def bent(self, xs: Sequence[Any], dxs: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
+        """The gradients of ⟨g, J(x)·dx⟩ in each x."""
+        if self.op.curve_back is None or not any(needs):
+            return (None,) * len(xs)
+        return self.op.curve_back(OPS[self.op.name], self.params, xs, dxs, g)
+
+
+def pushed(op: Op, params: Params, xs: Sequence[Any], dxs: Sequence[Any]) -> Any:
+    """J(x)·dx. Where it is bilinear, f(dx, w) and f(x, dw), of which either may be missing."""
+    if not moves(dxs):
+        return None
+    if op.linear and len(op.inputs) > 1 and any(dx is None for dx in dxs[:2]):
+        (x, w), (dx, dw) = xs[:2], dxs[:2]
+        bias = [db for db in dxs[2:] if db is not None]
+        if dx is None and dw is None:
+            dx = zeros_like(x)
+        return run(op, "forward", params, x if dx is None else dx, w if dw is None else dw, *bias)
+    return run(op, "jvp", params, *xs, *(zeros_like(x) if dx is None else dx for x, dx in zip(xs, dxs, strict=True)))
+
+
+def pulled(op: Op, params: Params, xs: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
+    """J(x)ᵀ·g for the inputs that need it."""
+    if not op.native and (tracer := highest((*xs, g))) is not None:
+        return tracer.follow(op, "vjp", params, (*xs, g), needs)  # type: ignore[no-any-return]
+    return run(op, "vjp", params, *xs, g, needs=needs)  # type: ignore[no-any-return]
+
+
+def moves(tangents: Sequence[Any]) -> bool:
+    return any(tangent is not None for tangent in tangents)
+
+
+def only(place: int, xs: Sequence[Any]) -> tuple[bool, ...]:
+    return tuple(place == i for i in range(len(xs)))
+
+
+def zeros_like(x: Any) -> Any:
+    return np.zeros(x.shape, dtype=x.dtype)
+
+
+def plus(a: Any, b: Any) -> Any:
+    """a + b, where None is zero."""
+    if a is None or b is None:
+        return b if a is None else a
+    return grid(a + b)

@@ -1,0 +1,224 @@
+"""The tape: a list of nodes that only grows. Each operator on its variables appends exactly one.
+
+tape = Tape()
+x = tape.leaf(x0, name="x")
+loss = sum(max_pool2d(x, 2))
+grads = tape.backward(loss)        # grads[x], grads["x"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from windowgrad.autograd import drawing
+from windowgrad.autograd.steps import Step, plus
+from windowgrad.autograd.tracer import Tracer, as_value, next_level
+from windowgrad.dispatch import run
+from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError, show
+from windowgrad.params import Params
+from windowgrad.spec.op import Op
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One entry: what was computed, from which nodes, and how a gradient goes back to them.
+
+    `backward(g, needs)` gives a gradient for each of `parents`, None where it is zero or not in `needs`; a leaf has none.
+    """
+
+    name: str
+    value: Any
+    parents: tuple[int, ...] = ()
+    requires_grad: bool = True
+    backward: Callable[[Any, Sequence[bool]], Sequence[Any]] | None = None
+    params: Params | None = None
+    seconds: float | None = None
+
+
+class Var(Tracer):
+    """A node of a tape, which stands wherever an array stands."""
+
+    __slots__ = ("id", "tape")
+
+    def __init__(self, tape: Tape, node: int) -> None:
+        self.tape, self.id = tape, node
+
+    @property
+    def node(self) -> Node:
+        return self.tape.nodes[self.id]
+
+    @property
+    def value(self) -> Any:
+        return self.tape.nodes[self.id].value
+
+    @property
+    def level(self) -> int:  # type: ignore[override]
+        return self.tape.level
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.node.requires_grad
+
+    def __repr__(self) -> str:
+        return f"Var({drawing.described(self.tape, self.id)})"
+
+    def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
+        return self.tape.follow(op, rule, params, arrays, needs)
+
+
+class Gradients(Mapping[Any, Any]):
+    """Gradients by variable, by id or by name. A variable that the output does not depend on has zeros."""
+
+    def __init__(self, tape: Tape, found: Mapping[int, Any]) -> None:
+        self._tape, self._found = tape, found
+
+    def __getitem__(self, key: Var | int | str) -> Any:
+        return self._found[self._tape.find(key, self._found)]
+
+    def __iter__(self) -> Iterator[Var]:
+        return (Var(self._tape, node) for node in self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return f"Gradients({', '.join(drawing.described(self._tape, node) for node in self._found)})"
+
+
+class Tape:
+    """Records what is computed with its variables. `timed` also records how long each operator took."""
+
+    def __init__(self, *, timed: bool = False) -> None:
+        self.nodes: list[Node] = []
+        self.level = next_level()
+        self._timed, self._names = timed, dict[str, int]()
+        self._mixes = False
+
+    @classmethod
+    def within(cls) -> Tape:
+        """The tape of a transform: variables of the differentiations around it are constants to it, not an error."""
+        tape = cls()
+        tape._mixes = True
+        return tape
+
+    def leaf(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Var:
+        """A variable to compute with. The array is not copied: do not write to it while the tape is used."""
+        if name is not None and (not isinstance(name, str) or name in self._names):
+            raise OptionError(f"name={show(name)}: must be a string that no other leaf of the tape has")
+        var = self._append(Node(name or "leaf", as_value("value", value), requires_grad=bool(requires_grad)))
+        if name is not None:
+            self._names[name] = var.id
+        return var
+
+    def _append(self, node: Node) -> Var:
+        self.nodes.append(node)
+        return Var(self, len(self.nodes) - 1)
+
+    def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
+        """Compute `rule` on the values of the variables and append a node for it, one per gradient if it is a vjp."""
+        for array in arrays:
+            if isinstance(array, Var) and array.tape is not self and not self._mixes:
+                raise KindError(
+                    f"{op.label or op.name}: {array!r} is of another tape; take its .value, or make it a leaf of one"
+                )
+        if rule == "vjp":
+            needed = [True] * (len(arrays) - 1) if needs is None else needs
+            return tuple(self._record(Step(op, rule, params, i), arrays) if need else None for i, need in enumerate(needed))
+        return self._record(Step(op, "forward" if rule == "with_indices" else rule, params), arrays, rule == "with_indices")
+
+    def _record(self, step: Step, arrays: Sequence[Any], indexed: bool = False) -> Any:
+        places = tuple(place for place, array in enumerate(arrays) if isinstance(array, Var) and array.tape is self)
+        parents = tuple(arrays[place].id for place in places)
+        values = [self.nodes[a.id].value if isinstance(a, Var) and a.tape is self else a for a in arrays]
+        began = perf_counter() if self._timed else None
+        try:
+            value, index = run(step.op, "with_indices", step.params, *values) if indexed else (step.run(values), None)
+        except WindowgradError as error:
+            error.where = f"{step.name} of nodes {', '.join(drawing.described(self, node) for node in parents)}"
+            raise
+        seconds = None if began is None else perf_counter() - began
+        needs = any(self.nodes[node].requires_grad for node in parents)
+        pull = partial(_pull, step, values, places) if needs else None
+        var = self._append(Node(step.name, value, parents, needs, pull, step.params, seconds))
+        return (var, index) if indexed else var
+
+    def backward(self, out: Var, grad: Any = None, of: Iterable[Var | int | str] | None = None) -> Gradients:
+        """The gradients of ⟨grad, out⟩ in every leaf that requires one, or in the variables of `of`.
+
+        `grad` is 1 where it is not given, and then `out` must have one element. May be called again.
+        """
+        start = self.find(out, range(len(self.nodes)))
+        value = self.nodes[start].value
+        if grad is None:
+            if value.size != 1:
+                raise WindowError(f"grad: must be given, of shape {value.shape}, for an output of {value.size} elements")
+            grad = np.ones(value.shape, dtype=value.dtype)
+        elif (grad := as_value("grad", grad)).shape != value.shape:
+            raise WindowError(f"grad of shape {grad.shape}: must be {value.shape}, that of the output")
+        wanted = [i for i, node in enumerate(self.nodes) if node.requires_grad and not node.parents and node.backward is None]
+        asked = wanted if of is None else [self.find(key, range(len(self.nodes))) for key in of]
+        return Gradients(self, self.walk({start: grad}, asked))
+
+    def walk(self, gradients: dict[int, Any], asked: Sequence[int]) -> dict[int, Any]:
+        """From gradients of some nodes to those of the nodes asked for. The others are freed as soon as they are used."""
+        found, kept = dict(gradients), dict.fromkeys(asked)
+        for i in range(max(found, default=-1), -1, -1):
+            if (g := found.pop(i, None)) is None:
+                continue
+            if i in kept:
+                kept[i] = g
+            node = self.nodes[i]
+            if node.backward is None:
+                continue
+            needs = [self.nodes[parent].requires_grad for parent in node.parents]
+            try:
+                pulled = node.backward(g, needs)
+            except WindowgradError as error:
+                error.where = f"backward of {drawing.described(self, i)} to nodes {', '.join(map(str, node.parents))}"
+                raise
+            for parent, part, need in zip(node.parents, pulled, needs, strict=True):
+                if need and part is not None:
+                    found[parent] = plus(found.get(parent), part)
+        return {i: zeros(self.nodes[i].value) if g is None else g for i, g in kept.items()}
+
+    def find(self, key: Any, among: Any) -> int:
+        """The id of a variable, of a name or of an id."""
+        if isinstance(key, Var) and key.tape is not self:
+            raise KindError(f"{key!r} is of another tape")
+        node = key.id if isinstance(key, Var) else self._names.get(key, -1) if isinstance(key, str) else key
+        if not isinstance(node, int) or node not in among:
+            raise KeyError(f"{show(key)}: no such node here")
+        return node
+
+    def __repr__(self) -> str:
+        return f"<Tape of {len(self.nodes)} nodes>"
+
+    def __str__(self) -> str:
+        return drawing.table(self)
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language."""
+        return drawing.dot(self)
+
+    def to_svg(self) -> str:
+        """The graph as a picture, a text in SVG."""
+        return drawing.svg(self)
+
+    _repr_svg_ = to_svg  # what a notebook shows
+
+
+def _pull(step: Step, values: Sequence[Any], places: Sequence[int], g: Any, needs: Sequence[bool]) -> list[Any]:
+    """The gradients of a step in the arguments at `places`."""
+    wanted = dict(zip(places, needs, strict=True))
+    pulled = step.pull(values, g, tuple(wanted.get(place, False) for place in range(len(values))))
+    return [pulled[place] for place in places]
+
+
+def zeros(value: Any) -> Any:
+    return np.zeros(value.shape, dtype=value.dtype)

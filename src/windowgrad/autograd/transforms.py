@@ -1,0 +1,183 @@
+"""Derivatives of functions. Arguments and results may be nested tuples, lists, dicts and dataclasses of arrays.
+
+All of them nest: what is differentiated may differentiate inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from windowgrad.autograd import trees
+from windowgrad.autograd.arrays import reshape
+from windowgrad.autograd.pushing import Pushed, parts
+from windowgrad.autograd.steps import zeros_like
+from windowgrad.autograd.tape import Tape, Var
+from windowgrad.autograd.tracer import Tracer, next_level
+from windowgrad.errors import KindError, OptionError, WindowError, show
+
+Function = Callable[..., Any]
+
+
+def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """(f(*primals), J·tangents): the value, and how it moves when the arguments move by `tangents`. Forward mode."""
+    _check("f", f, primals=primals, tangents=tangents)
+    xs, structure = trees.values("primals", tuple(primals))
+    dxs = trees.matched("tangents", tuple(tangents), structure, xs, "primals")
+    level = next_level()
+    moving = [Pushed(level, x, dx) for x, dx in zip(xs, dxs, strict=True)]
+    ys, out = trees.values("result", f(*trees.unflatten(structure, moving)))
+    results = [parts(y, level) for y in ys]
+    moved = [zeros_like(y) if dy is None else dy for y, dy in results]
+    return trees.unflatten(out, [y for y, _ in results]), trees.unflatten(out, moved)
+
+
+def vjp(f: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """(f(*primals), pull): the value, and the function from its gradient to the gradients of the arguments. Backward mode."""
+    _check("f", f)
+    xs, structure = trees.values("primals", primals)
+    tape = Tape.within()
+    ys, out = trees.values("result", f(*trees.unflatten(structure, [tape.leaf(x) for x in xs])))
+    results = [y.value if _is_of(y, tape) else y for y in ys]
+
+    def pull(g: Any) -> tuple[Any, ...]:
+        gs = trees.matched("g", g, out, results, "the result")
+        starts: dict[int, Any] = {}
+        for y, part in zip(ys, gs, strict=True):
+            if _is_of(y, tape):
+                starts[y.id] = starts[y.id] + part if y.id in starts else part
+        found = tape.walk(starts, range(len(xs)))
+        pulled: tuple[Any, ...] = trees.unflatten(structure, [found[i] for i in range(len(xs))])
+        return pulled
+
+    return trees.unflatten(out, results), pull
+
+
+def _is_of(value: Any, tape: Tape) -> bool:
+    return isinstance(value, Var) and value.tape is tape
+
+
+def value_and_grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
+    """The function that gives f(*args) and its gradient in the argument `argnums`, or in several of them as a tuple."""
+    _check("f", f)
+
+    @wraps(f)
+    def both(*args: Any, **options: Any) -> tuple[Any, Any]:
+        chosen = _chosen(argnums, len(args))
+
+        def partly(*some: Any) -> Any:
+            rest = list(args)
+            for place, value in zip(chosen, some, strict=True):
+                rest[place] = value
+            return f(*rest, **options)
+
+        y, pull = vjp(partly, *(args[place] for place in chosen))
+        if not hasattr(y, "size") or y.size != 1:
+            shape = f"of shape {tuple(y.shape)}" if hasattr(y, "shape") else f"a {type(y).__name__}"
+            raise WindowError(f"the result is {shape}: a gradient is of one number; sum it, or use vjp or jacobian")
+        found = pull(np.ones(y.shape, dtype=y.dtype))
+        return y, found[0] if isinstance(argnums, int) else found
+
+    return both
+
+
+def grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """The function that gives the gradient of f, whose result is one number, in the argument `argnums` or in several."""
+    both = value_and_grad(f, argnums)
+
+    @wraps(f)
+    def gradient(*args: Any, **options: Any) -> Any:
+        return both(*args, **options)[1]
+
+    return gradient
+
+
+def hvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
+    """The Hessian of f, whose result is one number, times `tangents`: forward over backward, without the Hessian itself."""
+    _check("f", f, primals=primals, tangents=tangents)
+    _, moved = jvp(grad(f, tuple(range(len(primals)))), primals, tangents)
+    result: tuple[Any, ...] = moved
+    return result
+
+
+def jacobian(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """The function that gives every derivative of every result: arrays of shape `result.shape + argument.shape`.
+
+    They are nested as the result is, and inside as the argument. Forward mode where the arguments have fewer elements than
+    the results, backward mode otherwise.
+    """
+    _check("f", f)
+
+    @wraps(f)
+    def derivatives(*args: Any, **options: Any) -> Any:
+        chosen = _chosen(argnums, len(args))
+        xs, structure = trees.values("arguments", tuple(args[place] for place in chosen))
+        nested: list[Any] = []
+
+        def flat(*leaves: Any) -> list[Any]:
+            rest = list(args)
+            for place, value in zip(chosen, trees.unflatten(structure, leaves), strict=True):
+                rest[place] = value
+            ys, out = trees.values("result", f(*rest, **options))
+            nested.append(out)
+            return ys
+
+        ys, pull = vjp(flat, *xs)
+        if sum(y.size for y in ys) <= sum(x.size for x in xs):
+            rows = [_stacked([pull(basis) for basis in _bases(ys, k)], ys[k], xs, front=True) for k in range(len(ys))]
+        else:
+            moved = [[jvp(flat, xs, basis)[1] for basis in _bases(xs, i)] for i in range(len(xs))]
+            by_input = [_stacked(moved[i], xs[i], ys, front=False) for i in range(len(xs))]
+            rows = [[line[k] for line in by_input] for k in range(len(ys))]
+        found = [trees.unflatten(structure, row) for row in rows]
+        return trees.unflatten(nested[0], [row[0] if isinstance(argnums, int) else row for row in found])
+
+    return derivatives
+
+
+def _bases(arrays: Sequence[Any], place: int) -> Iterator[list[Any]]:
+    """Zeros like all arrays, but for a 1 that goes through the cells of the one at `place`."""
+    for cell in np.ndindex(*arrays[place].shape):
+        basis = [zeros_like(array) for array in arrays]
+        basis[place][cell] = 1
+        yield basis
+
+
+def _stacked(lines: Sequence[Sequence[Any]], along: Any, others: Sequence[Any], front: bool) -> list[Any]:
+    """For each of `others`, its entries of all `lines` in one array, whose first (or last) axes are those of `along`."""
+    found = []
+    for i, other in enumerate(others):
+        parts = [line[i] for line in lines]
+        shape = along.shape + other.shape if front else other.shape + along.shape
+        if parts and not any(isinstance(part, Tracer) for part in parts):
+            found.append(np.stack(parts, axis=0 if front else -1).reshape(shape))
+            continue
+        wide = along.shape + (1,) * len(other.shape) if front else along.shape
+        thin = other.shape if front else other.shape + (1,) * len(along.shape)
+        total: Any = np.zeros(shape, dtype=other.dtype)
+        for part, (unit,) in zip(parts, _bases([along], 0), strict=True):
+            total = total + reshape(part, thin) * unit.reshape(wide)
+        found.append(total)
+    return found
+
+
+def _chosen(argnums: int | Sequence[int], given: int) -> list[int]:
+    """The places of the arguments, counted from 0."""
+    places = [argnums] if isinstance(argnums, int) else list(argnums)
+    for place in places:
+        if not isinstance(place, int) or isinstance(place, bool):
+            raise KindError(f"argnums={show(argnums)}: must be an integer or a tuple of integers")
+        if not -given <= place < given:
+            raise OptionError(f"argnums={show(argnums)}: there is no such argument, {given} were given")
+    return [place % given for place in places]
+
+
+def _check(name: str, f: Any, **sequences: Any) -> None:
+    if not callable(f):
+        raise KindError(f"{name}: must be a function, not {type(f).__name__}")
+    for argument, value in sequences.items():
+        if not isinstance(value, (tuple, list)):
+            raise KindError(f"{argument}: must be a tuple with one entry per argument of f, not {type(value).__name__}")

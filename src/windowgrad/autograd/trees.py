@@ -1,0 +1,84 @@
+"""Nested tuples, lists, dicts and dataclasses of arrays, as a flat list and back. `optree` does the work."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from windowgrad.autograd.tracer import Tracer, as_value
+from windowgrad.errors import KindError, WindowError
+
+NAMESPACE = "windowgrad"
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """The leaves, and the structure around them. A dataclass is opened like a dict, whatever its class."""
+    import optree
+
+    leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+    while new := {type(leaf) for leaf in leaves if is_record(leaf)}:
+        for kind in new:
+            register(kind)
+        leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+    return leaves, structure
+
+
+def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+    import optree
+
+    return optree.tree_unflatten(structure, leaves)
+
+
+def is_record(leaf: Any) -> bool:
+    return dataclasses.is_dataclass(leaf) and not isinstance(leaf, (type, Tracer))
+
+
+def register(kind: Any) -> None:
+    """Tell optree how a dataclass is opened and closed. Closing does not run its __init__, which may check numbers."""
+    import optree
+
+    names = tuple(field.name for field in dataclasses.fields(kind))
+
+    def opened(record: Any) -> tuple[Any, ...]:
+        return tuple(getattr(record, name) for name in names), None, names
+
+    def closed(_: Any, values: Any) -> Any:
+        record = object.__new__(kind)
+        for name, value in zip(names, values, strict=True):
+            object.__setattr__(record, name, value)
+        return record
+
+    try:
+        optree.register_pytree_node(kind, opened, closed, namespace=NAMESPACE)
+    except ValueError:  # another thread was faster
+        return
+
+
+def values(name: str, tree: Any) -> tuple[list[Any], Any]:
+    """The leaves as arrays, and the structure; a leaf that is no number is an error that says where it stands."""
+    leaves, structure = flatten(tree)
+    found = []
+    for leaf, path in zip(leaves, structure.paths(), strict=True):
+        where = name + "".join(f"[{entry!r}]" for entry in path)
+        try:
+            found.append(as_value(where, leaf))
+        except KindError as error:
+            raise KindError(f"{error}; every leaf of an argument must be a number or an array") from None
+    return found, structure
+
+
+def matched(name: str, tree: Any, structure: Any, like: Sequence[Any], what: str) -> list[Any]:
+    """The leaves of `tree`, which must have the structure and the shapes of `like`."""
+    leaves, given = values(name, tree)
+    if given != structure:
+        raise WindowError(f"{name}: must be nested as {what}: {_plain(structure)}, not {_plain(given)}")
+    for leaf, right, path in zip(leaves, like, structure.paths(), strict=True):
+        if leaf.shape != right.shape:
+            where = name + "".join(f"[{entry!r}]" for entry in path)
+            raise WindowError(f"{where} of shape {leaf.shape}: must be {right.shape}, that of {what}")
+    return leaves
+
+
+def _plain(structure: Any) -> str:
+    return str(structure).removeprefix("PyTreeSpec(").removesuffix(f", namespace='{NAMESPACE}')").removesuffix(")")
