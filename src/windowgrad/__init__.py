@@ -1,6 +1,8 @@
 """Pooling and convolution in any dimension, with a written meaning."""
 
-from windowgrad import dispatch, errors, functional, geometry, ops, params, spec
+from windowgrad import autograd, dispatch, errors, functional, geometry, ops, params, spec
+from windowgrad.autograd.arrays import *  # noqa: F403  # as below
+from windowgrad.autograd.arrays import __all__ as _array_functions
 from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError
 from windowgrad.functional import *  # noqa: F403  # its __all__ is the list of public functions, in one place
 from windowgrad.functional import __all__ as _functions
@@ -14,6 +16,7 @@ __all__ = [
     "OptionError",
     "WindowError",
     "WindowgradError",
+    "autograd",
     "dispatch",
     "errors",
     "functional",
@@ -26,6 +29,7 @@ __all__ = [
     "set_num_threads",
     "spec",
     *_functions,
+    *_array_functions,
 ]
 
 
