@@ -1,0 +1,85 @@
+"""The array operators that a network needs and no more. Each is a record like those of the specification.
+
+Their functions take NumPy arrays of numbers or objects, Python numbers beside them, and whatever computes for itself.
+"""
+
+from windowgrad.autograd.arrays.arithmetic import (
+    ADD,
+    DIVIDE,
+    MATMUL,
+    MULTIPLY,
+    NEGATIVE,
+    SUBTRACT,
+    add,
+    divide,
+    matmul,
+    multiply,
+    negative,
+    subtract,
+)
+from windowgrad.autograd.arrays.functions import EXP, GATE, LOG, RELU, SIGMOID, TANH, exp, log, relu, sigmoid, tanh
+from windowgrad.autograd.arrays.losses import (
+    CROSS_ENTROPY,
+    LOG_SOFTMAX,
+    MSE,
+    PICK,
+    PLACE,
+    cross_entropy,
+    log_softmax,
+    mse,
+)
+from windowgrad.autograd.arrays.reductions import MEAN, SUM, mean, sum  # noqa: A004  # NumPy's name for it
+from windowgrad.autograd.arrays.rules import BROADCAST_TO, CAST, SUM_TO
+from windowgrad.autograd.arrays.shapes import FLATTEN, RESHAPE, TRANSPOSE, flatten, reshape, transpose
+from windowgrad.spec.op import Op
+
+__all__ = [
+    "add",
+    "cross_entropy",
+    "divide",
+    "exp",
+    "flatten",
+    "log",
+    "log_softmax",
+    "matmul",
+    "mean",
+    "mse",
+    "multiply",
+    "negative",
+    "relu",
+    "reshape",
+    "sigmoid",
+    "subtract",
+    "sum",
+    "tanh",
+    "transpose",
+]
+
+ARRAY_OPS: tuple[Op, ...] = (
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    DIVIDE,
+    NEGATIVE,
+    MATMUL,
+    SUM,
+    MEAN,
+    RESHAPE,
+    FLATTEN,
+    TRANSPOSE,
+    RELU,
+    EXP,
+    LOG,
+    TANH,
+    SIGMOID,
+    LOG_SOFTMAX,
+    CROSS_ENTROPY,
+    MSE,
+    # what their derivatives need
+    CAST,
+    BROADCAST_TO,
+    SUM_TO,
+    GATE,
+    PICK,
+    PLACE,
+)

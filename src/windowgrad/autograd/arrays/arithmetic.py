@@ -1,0 +1,181 @@
+"""+ − × ÷ and the matrix product. Arrays are broadcast together; a Python number has the dtype of the array beside it."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from windowgrad.autograd.arrays.operands import operand, operands
+from windowgrad.autograd.arrays.records import EachParams, MatmulParams, PairParams
+from windowgrad.autograd.arrays.rules import Array, by_cell, by_ufunc, native_op, sum_to
+from windowgrad.autograd.arrays.shapes import reshape, transpose
+from windowgrad.dispatch import run
+from windowgrad.functional.call import Call
+from windowgrad.kernels.dtypes import conv_dtype
+from windowgrad.params import Params, Shape
+from windowgrad.spec import scalar
+
+EACH, PAIR, MATMUL_PARAMS = EachParams(), PairParams(), MatmulParams()
+
+
+def add(a: Any, b: Any) -> Any:
+    """a + b, cell by cell."""
+    with Call(add, locals()):
+        return run(ADD, "forward", PAIR, *operands(a, b))
+
+
+def subtract(a: Any, b: Any) -> Any:
+    """a − b, cell by cell."""
+    with Call(subtract, locals()):
+        return run(SUBTRACT, "forward", PAIR, *operands(a, b))
+
+
+def multiply(a: Any, b: Any) -> Any:
+    """a × b, cell by cell."""
+    with Call(multiply, locals()):
+        return run(MULTIPLY, "forward", PAIR, *operands(a, b))
+
+
+def divide(a: Any, b: Any) -> Any:
+    """a ÷ b, cell by cell. The quotient of machine integers is a float64, that of Python's in an object array a fraction."""
+    with Call(divide, locals()):
+        return run(DIVIDE, "forward", PAIR, *operands(a, b))
+
+
+def negative(x: Any) -> Any:
+    """−x, cell by cell."""
+    with Call(negative, locals()):
+        return run(NEGATIVE, "forward", EACH, operand(x))
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """The matrix product over the last two axes, the axes before them broadcast together; a vector has one axis.
+
+    Floats of 16 bits are summed in float32. Integers of 8 bits are summed in int32, longer ones in int64.
+    """
+    with Call(matmul, locals()):
+        return run(MATMUL, "forward", MATMUL_PARAMS, *operands(a, b))
+
+
+# --- rules -------------------------------------------------------------------------------------------------------
+
+
+def _add_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:
+    return add(da, db)
+
+
+def _add_pull(params: Params, a: Any, b: Any, g: Any) -> tuple[Any, Any]:
+    return g, g
+
+
+def _subtract_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:
+    return subtract(da, db)
+
+
+def _subtract_pull(params: Params, a: Any, b: Any, g: Any) -> tuple[Any, Any]:
+    return g, negative(g)
+
+
+def _multiply_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:
+    return add(multiply(da, b), multiply(a, db))
+
+
+def _multiply_pull(params: Params, a: Any, b: Any, g: Any) -> tuple[Any, Any]:
+    return multiply(g, b), multiply(g, a)
+
+
+def _divide(params: Params, a: Array, b: Array) -> Any:
+    if a.dtype.kind in "biu" and b.dtype.kind in "biu":
+        return np.divide(a, b, dtype=np.float64)
+    return by_ufunc(np.divide, params, a, b)
+
+
+def _divide_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:
+    return divide(subtract(da, multiply(divide(a, b), db)), b)
+
+
+def _divide_pull(params: Params, a: Any, b: Any, g: Any) -> tuple[Any, Any]:
+    part = divide(g, b)
+    return part, negative(multiply(part, divide(a, b)))
+
+
+def _negative_push(params: Params, x: Any, dx: Any) -> Any:
+    return negative(dx)
+
+
+def _negative_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
+    return (negative(g),)
+
+
+def _matmul(params: Params, a: Array, b: Array) -> Any:
+    if a.dtype == b.dtype and a.dtype.itemsize > 2 and a.dtype.kind == "f":
+        return np.matmul(a, b)
+    dtype = conv_dtype(a.dtype, b.dtype)
+    wide = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+    return np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False)).astype(dtype, copy=False)
+
+
+def _matmul_objects(params: Params, a: Array, b: Array) -> Any:
+    return np.matmul(a, b)
+
+
+def _matmul_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:
+    return add(matmul(da, b), matmul(a, db))
+
+
+def _matmul_pull(params: Params, a: Any, b: Any, g: Any) -> tuple[Any, Any]:
+    """g·bᵀ and aᵀ·g, of the matrices that vectors stand for; rows that all meet one matrix are taken together."""
+    rows = reshape(a, (1, *a.shape)) if a.ndim == 1 else a
+    columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
+    lead = np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
+    g = shaped(g, (*lead, rows.shape[-2], columns.shape[-1]))
+    if columns.ndim == 2:
+        rows, g = (shaped(x, (math.prod(x.shape[:-1]), x.shape[-1])) for x in (rows, g))
+    ga, gb = matmul(g, turned(columns)), matmul(turned(rows), g)
+    return shaped(sum_to(ga, rows.shape), a.shape), shaped(sum_to(gb, columns.shape), b.shape)
+
+
+def turned(x: Any) -> Any:
+    """The last two axes change places."""
+    return transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def shaped(x: Any, shape: Shape) -> Any:
+    return x if x.shape == shape else reshape(x, shape)
+
+
+BOTH = ("a", "b")
+ADD = native_op("add", PairParams, partial(by_ufunc, np.add), partial(by_ufunc, np.add), _add_push, _add_pull, inputs=BOTH)
+SUBTRACT = native_op(
+    "subtract",
+    PairParams,
+    partial(by_ufunc, np.subtract),
+    partial(by_ufunc, np.subtract),
+    _subtract_push,
+    _subtract_pull,
+    inputs=BOTH,
+)
+MULTIPLY = native_op(
+    "multiply",
+    PairParams,
+    partial(by_ufunc, np.multiply),
+    partial(by_ufunc, np.multiply),
+    _multiply_push,
+    _multiply_pull,
+    linear=True,
+    inputs=BOTH,
+)
+DIVIDE = native_op("divide", PairParams, _divide, partial(by_cell, scalar.divide), _divide_push, _divide_pull, inputs=BOTH)
+NEGATIVE = native_op(
+    "negative",
+    EachParams,
+    partial(by_ufunc, np.negative),
+    partial(by_ufunc, np.negative),
+    _negative_push,
+    _negative_pull,
+    linear=True,
+)
+MATMUL = native_op("matmul", MatmulParams, _matmul, _matmul_objects, _matmul_push, _matmul_pull, linear=True, inputs=BOTH)

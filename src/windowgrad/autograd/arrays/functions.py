@@ -1,0 +1,201 @@
+"""Functions of one cell: relu, exp, log, tanh and sigmoid. NaN goes through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from windowgrad.autograd.arrays.arithmetic import EACH, divide, multiply, negative, subtract
+from windowgrad.autograd.arrays.operands import operand
+from windowgrad.autograd.arrays.records import AlikeParams, EachParams
+from windowgrad.autograd.arrays.rules import Array, by_cell, native_op
+from windowgrad.dispatch import run
+from windowgrad.errors import KindError
+from windowgrad.functional.call import Call
+from windowgrad.kernels.dtypes import float_of
+from windowgrad.params import Params
+from windowgrad.spec import scalar
+
+A = TypeVar("A")
+ALIKE = AlikeParams()
+
+
+def relu(x: A) -> A:
+    """x where it is greater than 0, and 0 elsewhere; the derivative at 0 is 0."""
+    with Call(relu, locals()):
+        y: A = run(RELU, "forward", EACH, operand(x))
+        return y
+
+
+def exp(x: A) -> A:
+    """eˣ."""
+    with Call(exp, locals()):
+        y: A = run(EXP, "forward", EACH, operand(x))
+        return y
+
+
+def log(x: A) -> A:
+    """The natural logarithm; −∞ of 0, NaN of a negative number."""
+    with Call(log, locals()):
+        y: A = run(LOG, "forward", EACH, operand(x))
+        return y
+
+
+def tanh(x: A) -> A:
+    """The hyperbolic tangent."""
+    with Call(tanh, locals()):
+        y: A = run(TANH, "forward", EACH, operand(x))
+        return y
+
+
+def sigmoid(x: A) -> A:
+    """1 ÷ (1 + e⁻ˣ). It never overflows."""
+    with Call(sigmoid, locals()):
+        y: A = run(SIGMOID, "forward", EACH, operand(x))
+        return y
+
+
+def gate(x: Any, dx: Any) -> Any:
+    """dx where x is greater than 0 (or NaN), and 0 elsewhere: the derivative of relu, linear in dx."""
+    return run(GATE, "forward", ALIKE, x, dx)
+
+
+# --- one cell ----------------------------------------------------------------------------------------------------
+
+
+def positive(a: Any) -> bool:
+    return scalar.greater(a, 0)
+
+
+def relu_cell(a: Any) -> Any:
+    return a if positive(a) else scalar.zero_like(a)
+
+
+def gate_cell(a: Any, da: Any) -> Any:
+    return da if positive(a) else scalar.zero_like(da)
+
+
+def exp_cell(a: Any) -> Any:
+    return transcendental(scalar.exp, "exp", a)
+
+
+def log_cell(a: Any) -> Any:
+    return transcendental(scalar.log, "log", a)
+
+
+def tanh_cell(a: Any) -> Any:
+    """(1 − e) ÷ (1 + e) with e = exp(−2·|a|), and the sign of a."""
+    if isinstance(a, float):
+        return math.tanh(a)
+    if positive(-a):
+        return -tanh_cell(-a)
+    e = transcendental(scalar.exp, "tanh", -2 * a)
+    return (1 - e) / (1 + e)
+
+
+def sigmoid_cell(a: Any) -> Any:
+    """1 ÷ (1 + exp(−a)), or exp(a) ÷ (1 + exp(a)): the one whose exponent is not positive."""
+    if positive(a):
+        return 1 / (1 + transcendental(scalar.exp, "sigmoid", -a))
+    e = transcendental(scalar.exp, "sigmoid", a)
+    return e / (1 + e)
+
+
+def transcendental(function: Callable[[Any], Any], name: str, a: Any) -> Any:
+    try:
+        return function(a)
+    except KindError:
+        kind = type(a).__name__
+        raise KindError(
+            f"{kind} has no {name}: must be float, Decimal, mpmath.mpf or Dual; turn each {kind} into one"
+        ) from None
+
+
+# --- rules -------------------------------------------------------------------------------------------------------
+
+
+def floats(x: Array) -> Array:
+    """Integers as the floats that a function of them has."""
+    return x.astype(float_of(x.dtype), copy=False)
+
+
+def by_float(ufunc: Callable[..., Any], params: Params, x: Array) -> Any:
+    return ufunc(floats(x))
+
+
+def _relu(params: Params, x: Array) -> Any:
+    return np.maximum(x, x.dtype.type(0))
+
+
+def _relu_push(params: Params, x: Any, dx: Any) -> Any:
+    return gate(x, dx)
+
+
+def _relu_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
+    return (gate(x, g),)
+
+
+def _gate(params: Params, x: Array, dx: Array) -> Any:
+    return np.where(x <= 0, dx.dtype.type(0), dx)
+
+
+def _gate_push(params: Params, x: Any, dx: Any, _: Any, ddx: Any) -> Any:
+    return gate(x, ddx)
+
+
+def _gate_pull(params: Params, x: Any, dx: Any, g: Any) -> tuple[None, Any]:
+    return None, gate(x, g)
+
+
+def _exp_push(params: Params, x: Any, dx: Any) -> Any:
+    return multiply(dx, exp(x))
+
+
+def _exp_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
+    return (multiply(g, exp(x)),)
+
+
+def _log_push(params: Params, x: Any, dx: Any) -> Any:
+    return divide(dx, x)
+
+
+def _log_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
+    return (divide(g, x),)
+
+
+def _tanh_push(params: Params, x: Any, dx: Any) -> Any:
+    y = tanh(x)
+    return multiply(dx, subtract(1, multiply(y, y)))
+
+
+def _tanh_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
+    return (_tanh_push(params, x, g),)
+
+
+def _sigmoid(params: Params, x: Array) -> Any:
+    x = floats(x)
+    e = np.exp(-np.abs(x))
+    one = x.dtype.type(1)
+    return np.where(x < 0, e, one) / (one + e)
+
+
+def _sigmoid_push(params: Params, x: Any, dx: Any) -> Any:
+    return multiply(dx, multiply(sigmoid(x), sigmoid(negative(x))))  # 1 − sigmoid(x) is sigmoid(−x), to the last bit
+
+
+def _sigmoid_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
+    return (_sigmoid_push(params, x, g),)
+
+
+RELU = native_op("relu", EachParams, _relu, partial(by_cell, relu_cell), _relu_push, _relu_pull)
+GATE = native_op("gate", AlikeParams, _gate, partial(by_cell, gate_cell), _gate_push, _gate_pull, inputs=("x", "dx"))
+EXP = native_op("exp", EachParams, partial(by_float, np.exp), partial(by_cell, exp_cell), _exp_push, _exp_pull, exact=False)
+LOG = native_op("log", EachParams, partial(by_float, np.log), partial(by_cell, log_cell), _log_push, _log_pull, exact=False)
+TANH = native_op(
+    "tanh", EachParams, partial(by_float, np.tanh), partial(by_cell, tanh_cell), _tanh_push, _tanh_pull, exact=False
+)
+SIGMOID = native_op("sigmoid", EachParams, _sigmoid, partial(by_cell, sigmoid_cell), _sigmoid_push, _sigmoid_pull, exact=False)

@@ -1,0 +1,66 @@
+"""What may stand beside an array: a Python number takes the array's dtype, as it does in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Complex, Integral, Real
+from typing import Any
+
+import numpy as np
+
+from windowgrad.errors import OptionError, show
+from windowgrad.kernels.dtypes import is_float
+
+PLAIN = frozenset({int, float, bool})
+
+
+def operands(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> tuple[Any, Any]:
+    """Both as arrays. What is neither array nor number stays as it is: dispatch says what is wrong with it."""
+    if type(a) is np.ndarray and type(b) is np.ndarray:
+        return a, b
+    return operand(a, names[0], b), operand(b, names[1], a)
+
+
+def operand(x: Any, name: str = "x", beside: Any = None) -> Any:
+    """`x` as an array; a number gets the dtype it has beside the array `beside`."""
+    if isinstance(x, np.generic):
+        return np.asarray(x)
+    if type(x) not in PLAIN and not is_number(x):
+        return x
+    dtype = getattr(beside, "dtype", None)
+    if not isinstance(dtype, np.dtype):
+        return np.asarray(x) if type(x) in PLAIN else boxed(x)
+    return boxed(x) if dtype.kind == "O" or not isinstance(x, Real) else weak(x, name, dtype)
+
+
+def is_number(x: Any) -> bool:
+    """Whether it is a real number, perhaps of somebody's own kind: it multiplies and compares, and is no array or sequence."""
+    if isinstance(x, (Real, Decimal)):
+        return True
+    known = isinstance(x, (str, bytes, Sequence, set, dict, Complex)) or any(map(x.__class__.__dict__.__contains__, ARRAYLIKE))
+    return not known and not hasattr(x, "shape") and hasattr(x, "__mul__") and hasattr(x, "__gt__")
+
+
+ARRAYLIKE = ("__windowgrad__", "__array__", "__len__")
+
+
+def boxed(x: Any) -> np.ndarray[Any, Any]:
+    """One object as an array without axes."""
+    box = np.empty((), dtype=object)
+    box[()] = x
+    return box
+
+
+def weak(x: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A Python number in the dtype it has beside `dtype`: a float of its size, or an integer where both are integers."""
+    if isinstance(x, bool):
+        return np.asarray(x)
+    if not is_float(dtype):
+        dtype = np.result_type(dtype, 0 if isinstance(x, Integral) else 0.0)
+    number = int(x) if isinstance(x, Integral) else float(x)
+    try:
+        with np.errstate(over="ignore"):
+            return np.array(number, dtype=dtype)
+    except OverflowError:
+        raise OptionError(f"{name}={show(x)}: beyond the range of {dtype}, which it has beside the other operand") from None

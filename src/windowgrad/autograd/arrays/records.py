@@ -1,0 +1,284 @@
+"""What the array operators are told besides their arrays, and their shape rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from windowgrad.arguments import as_int, counted, flag
+from windowgrad.errors import KindError, WindowError, show
+from windowgrad.params import Params, Shape
+
+LEAST = -(2**63)
+
+
+def entries(name: str, value: object, least: int) -> tuple[int, ...]:
+    """Integers of at least `least`; a lone one is a tuple of itself."""
+    if isinstance(value, (tuple, list)):
+        return tuple(as_int(name, entry, least, f" at {place}") for place, entry in enumerate(value))
+    if isinstance(value, (Sequence, set, dict, np.ndarray)) or value is None:
+        raise KindError(f"{name}={show(value)}: must be an integer or a tuple of integers, not {type(value).__name__}")
+    return (as_int(name, value, least),)
+
+
+def axis_of(name: str, axis: int, x: Shape) -> int:
+    """The axis of `x`, counted from the front."""
+    if not -len(x) <= axis < len(x):
+        has = f"axes {-len(x)} to {len(x) - 1}" if x else "no axes"
+        raise WindowError(f"{name}={show(axis)}: x of shape {x} has {has}")
+    return axis % len(x)
+
+
+def axes_of(name: str, axes: Sequence[int], x: Shape) -> tuple[int, ...]:
+    found = tuple(axis_of(name, axis, x) for axis in axes)
+    if len(set(found)) < len(found):
+        raise WindowError(f"{name}={show(tuple(axes))}: names an axis of x of shape {x} twice")
+    return found
+
+
+def broadcast(names: Sequence[str], *shapes: Shape) -> Shape:
+    """The shape of two arrays together: aligned at the end, an axis of length 1 is repeated."""
+    rank = max(map(len, shapes))
+    a, b = ((1,) * (rank - len(shape)) + shape for shape in shapes)
+    for axis, (n, m) in enumerate(zip(a, b, strict=True)):
+        if n != m and 1 not in (n, m):
+            both = " and ".join(f"{name} of shape {shape}" for name, shape in zip(names, shapes, strict=True))
+            raise WindowError(f"{both}: have {n} and {m} on axis {axis - rank}, must be equal, or one of them 1")
+    return tuple(m if n == 1 else n for n, m in zip(a, b, strict=True))
+
+
+@dataclass(frozen=True)
+class EachParams(Params):
+    """Cell by cell, of one array."""
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        return x
+
+
+@dataclass(frozen=True)
+class PairParams(Params):
+    """Cell by cell, of two arrays that are broadcast together."""
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        a, b = shapes
+        return a if a == b else broadcast("ab", a, b)
+
+
+@dataclass(frozen=True)
+class AlikeParams(Params):
+    """Cell by cell, of two arrays of one shape."""
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        x, dx = shapes
+        if x != dx:
+            raise WindowError(f"dx of shape {dx}: must be {x}, that of x")
+        return x
+
+
+@dataclass(frozen=True)
+class CastParams(Params):
+    """The same numbers in another dtype."""
+
+    dtype: np.dtype[Any]
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        return x
+
+
+@dataclass(frozen=True)
+class RepeatParams(Params):
+    """Repeated along new axes in front and along axes of length 1."""
+
+    shape: Shape
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        if len(x) > len(self.shape) or broadcast(("x", "shape"), x, self.shape) != self.shape:
+            raise WindowError(f"shape={self.shape}: x of shape {x} cannot be repeated to it")
+        return self.shape
+
+
+@dataclass(frozen=True)
+class CollectParams(Params):
+    """The adjoint of `RepeatParams`: summed to `shape`."""
+
+    shape: Shape
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        return RepeatParams(x).out_shape(self.shape) and self.shape
+
+
+@dataclass(frozen=True)
+class ReduceParams(Params):
+    """One number over `axis` (one, several, or None for all), whose axes stay with length 1 or go."""
+
+    axis: tuple[int, ...] | None = None
+    keepdims: bool = False
+
+    def __post_init__(self) -> None:
+        if self.axis is not None:
+            object.__setattr__(self, "axis", entries("axis", self.axis, LEAST))
+        flag("keepdims", self.keepdims)
+
+    def axes(self, x: Shape) -> tuple[int, ...]:
+        return tuple(range(len(x))) if self.axis is None else axes_of("axis", self.axis, x)
+
+    def kept(self, x: Shape) -> Shape:
+        """The shape of the output with its axes kept."""
+        gone = self.axes(x)
+        return tuple(1 if axis in gone else n for axis, n in enumerate(x))
+
+    def count(self, x: Shape) -> int:
+        """How many cells one number is made of."""
+        return math.prod(x[axis] for axis in self.axes(x))
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        gone = self.axes(x)
+        return self.kept(x) if self.keepdims else tuple(n for axis, n in enumerate(x) if axis not in gone)
+
+
+@dataclass(frozen=True)
+class ReshapeParams(Params):
+    """The same cells in row-major order under another shape; one entry may be −1: what is left."""
+
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", entries("shape", self.shape, -1))
+        if self.shape.count(-1) > 1:
+            raise WindowError(f"shape={show(self.shape)}: must not have more than one −1")
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        cells, known = math.prod(x), math.prod(n for n in self.shape if n != -1)
+        if -1 not in self.shape:
+            if known != cells:
+                raise WindowError(f"shape={show(self.shape)}: has {counted('cell', known)}, x of shape {x} has {cells}")
+            return self.shape
+        if not known or cells % known:
+            raise WindowError(f"shape={show(self.shape)}: x of shape {x} has {counted('cell', cells)}, no multiple of {known}")
+        return tuple(cells // known if n == -1 else n for n in self.shape)
+
+
+@dataclass(frozen=True)
+class FlattenParams(Params):
+    """All axes from `start_axis` on become one."""
+
+    start_axis: int = 1
+
+    def __post_init__(self) -> None:
+        as_int("start_axis", self.start_axis, LEAST)
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        start = axis_of("start_axis", self.start_axis, x)
+        return (*x[:start], math.prod(x[start:]))
+
+
+@dataclass(frozen=True)
+class PermuteParams(Params):
+    """The axes in another order; None turns them around."""
+
+    axes: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.axes is not None:
+            object.__setattr__(self, "axes", entries("axes", self.axes, LEAST))
+
+    def order(self, x: Shape) -> tuple[int, ...]:
+        if self.axes is None:
+            return tuple(reversed(range(len(x))))
+        if len(self.axes) != len(x):
+            raise WindowError(f"axes={show(self.axes)}: names {counted('axis', len(self.axes))}, x of shape {x} has {len(x)}")
+        return axes_of("axes", self.axes, x)
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        return tuple(x[axis] for axis in self.order(x))
+
+
+@dataclass(frozen=True)
+class MatmulParams(Params):
+    """Rows of `a` times columns of `b`; a vector is a row on the left and a column on the right, and its axis goes."""
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        for name, shape in zip("ab", shapes, strict=True):
+            if not shape:
+                raise WindowError(f"{name} of shape (): must have at least one axis; multiply scales by a number")
+        a, b = shapes
+        if a[-1] != b[-2:][0]:
+            which = "the last axis" if len(b) == 1 else "the last but one"
+            raise WindowError(f"b of shape {b}: must have {a[-1]} on {which}, as a of shape {a} has on its last")
+        lead = broadcast(("the leading axes of a", "of b"), a[:-2], b[:-2])
+        return lead + a[:-1][-1:] + (b[-1:] if len(b) > 1 else ())
+
+
+@dataclass(frozen=True)
+class SoftmaxParams(Params):
+    """Along one axis."""
+
+    axis: int = -1
+
+    def __post_init__(self) -> None:
+        as_int("axis", self.axis, LEAST)
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        (x,) = shapes
+        axis_of("axis", self.axis, x)
+        return x
+
+
+@dataclass(frozen=True)
+class PickParams(Params):
+    """From each row of `x`, the cell that its label names."""
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        return labelled("x", *shapes)
+
+
+@dataclass(frozen=True)
+class PlaceParams(Params):
+    """The adjoint of `PickParams`: each cell in a row of `classes` zeros, where its label says."""
+
+    classes: int
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        x, labels = shapes
+        labelled("the row", (*x, self.classes), labels)
+        return (*x, self.classes)
+
+
+@dataclass(frozen=True)
+class CrossEntropyParams(Params):
+    """One label per row of logits; the mean over all rows."""
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        labelled("logits", *shapes)
+        return ()
+
+
+def labelled(name: str, x: Shape, labels: Shape) -> Shape:
+    if not x or not x[-1]:
+        raise WindowError(f"{name} of shape {x}: must have at least one class on its last axis")
+    if labels != x[:-1]:
+        raise WindowError(f"labels of shape {labels}: must be {x[:-1]}, that of {name} without its last axis")
+    return labels
+
+
+@dataclass(frozen=True)
+class MseParams(Params):
+    """The mean of the squared differences; the target is like x, or one number."""
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        x, target = shapes
+        if target not in (x, ()):
+            raise WindowError(f"target of shape {target}: must be {x}, that of x, or one number")
+        return ()

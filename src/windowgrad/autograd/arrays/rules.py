@@ -1,0 +1,157 @@
+"""How rules become a record, and the linear operators that give a derivative the shape and dtype of what it belongs to.
+
+The rule forward gets NumPy arrays. The rules jvp and vjp are written with the functions of this package only, so an array
+that records what is done to it can be differentiated again, to any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from windowgrad.autograd.arrays.operands import boxed
+from windowgrad.autograd.arrays.records import CastParams, CollectParams, RepeatParams
+from windowgrad.dispatch import run
+from windowgrad.errors import KindError
+from windowgrad.kernels.dtypes import is_float
+from windowgrad.params import Params, Shape
+from windowgrad.spec.op import Op
+from windowgrad.spec.scalar import cells
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Rule = Callable[..., Any]
+
+added: Callable[..., Any] = np.add.reduce
+
+
+def native_op(
+    name: str,
+    params: type[Params],
+    numbers: Rule,
+    objects: Rule,
+    jvp: Rule,
+    vjp: Rule,
+    *,
+    exact: bool = True,
+    linear: bool = False,
+    inputs: tuple[str, ...] = ("x",),
+) -> Op:
+    """A record whose forward rule is `numbers` over machine numbers and `objects` over any other scalars."""
+    push, pull = partial(pushed, jvp), partial(pulled, vjp)
+    forward = partial(computed, numbers, objects)
+    return Op(name, params, forward, push, pull, exact, linear, inputs, native=True)
+
+
+def computed(numbers: Rule, objects: Rule, params: Params, *xs: Array) -> Array:
+    """The forward rule. What comes out is an array, also where NumPy gives a scalar for an array without axes."""
+    for x in xs:
+        if x.dtype.kind == "O":
+            y = objects(params, *map(cells, xs))
+            return y if isinstance(y, np.ndarray) else boxed(y)
+    y = numbers(params, *xs)
+    return y if type(y) is np.ndarray else np.asarray(y)
+
+
+def pushed(jvp: Rule, params: Params, *arrays: Any) -> Any:
+    """The tangent of the output; each tangent is taken in the dtype of its input."""
+    xs, dxs = arrays[: len(arrays) // 2], arrays[len(arrays) // 2 :]
+    return jvp(params, *xs, *map(in_dtype_of, xs, dxs))
+
+
+def pulled(vjp: Rule, params: Params, *arrays: Any) -> tuple[Any, ...]:
+    """The gradients of the inputs, each in the shape and dtype of its input; None is zero."""
+    *xs, _ = arrays
+    return tuple(
+        None if g is None else in_dtype_of(x, sum_to(g, x.shape)) for x, g in zip(xs, vjp(params, *arrays), strict=True)
+    )
+
+
+def in_dtype_of(x: Any, dx: Any) -> Any:
+    """A derivative has the dtype of the float it belongs to; beside integers it keeps its own."""
+    if dx.dtype == x.dtype or dx.dtype.kind == "O" or not is_float(x.dtype):
+        return dx
+    return cast(dx, x.dtype)
+
+
+def by_ufunc(ufunc: Callable[..., Any], params: Params, *xs: Array) -> Any:
+    """A function of NumPy's on whole arrays."""
+    try:
+        return ufunc(*xs)
+    except TypeError as error:  # minus of bool
+        kinds = " and ".join(str(x.dtype) for x in xs)
+        raise KindError(f"{ufunc.__name__} is not there for {kinds}: {error}") from error
+
+
+def by_cell(function: Callable[..., Any], params: Params, *xs: Array) -> Any:
+    """A function of one cell each."""
+    return np.frompyfunc(function, len(xs), 1)(*xs)
+
+
+# --- dtype and shape ---------------------------------------------------------------------------------------------
+
+
+def cast(x: Any, dtype: np.dtype[Any]) -> Any:
+    return run(CAST, "forward", CastParams(dtype), x)
+
+
+def broadcast_to(x: Any, shape: Shape) -> Any:
+    """Repeated along axes it does not have, or has with length 1."""
+    return x if x.shape == shape else run(BROADCAST_TO, "forward", RepeatParams(shape), x)
+
+
+def sum_to(x: Any, shape: Shape) -> Any:
+    """The adjoint of `broadcast_to`: what was repeated is summed."""
+    return x if x.shape == shape else run(SUM_TO, "forward", CollectParams(shape), x)
+
+
+def total(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Sums as NumPy's; floats of 16 bits are summed in float32."""
+    wide = np.float32 if x.dtype.itemsize == 2 and is_float(x.dtype) else None
+    y = added(x, axis=axes, keepdims=keepdims, dtype=wide)
+    return y if wide is None else y.astype(x.dtype)
+
+
+def _cast(params: CastParams, x: Array) -> Array:
+    return x.astype(params.dtype)
+
+
+def _cast_push(params: CastParams, x: Any, dx: Any) -> Any:
+    return cast(dx, params.dtype)
+
+
+def _cast_pull(params: CastParams, x: Any, g: Any) -> tuple[Any]:
+    return (g,)  # and into the dtype of x, as every gradient
+
+
+def _repeat(params: RepeatParams, x: Array) -> Array:
+    return np.broadcast_to(x, params.shape).copy()
+
+
+def _repeat_push(params: RepeatParams, x: Any, dx: Any) -> Any:
+    return broadcast_to(dx, params.shape)
+
+
+def _repeat_pull(params: RepeatParams, x: Any, g: Any) -> tuple[Any]:
+    return (g,)  # and summed to the shape of x, as every gradient
+
+
+def _collect(params: CollectParams, x: Array) -> Array:
+    new = x.ndim - len(params.shape)
+    axes = tuple(axis for axis, n in enumerate(x.shape) if axis < new or (n != 1 and params.shape[axis - new] == 1))
+    return np.reshape(total(x, axes, keepdims=True), params.shape)
+
+
+def _collect_push(params: CollectParams, x: Any, dx: Any) -> Any:
+    return sum_to(dx, params.shape)
+
+
+def _collect_pull(params: CollectParams, x: Any, g: Any) -> tuple[Any]:
+    return (broadcast_to(g, x.shape),)
+
+
+CAST = native_op("cast", CastParams, _cast, _cast, _cast_push, _cast_pull, linear=True)
+BROADCAST_TO = native_op("broadcast_to", RepeatParams, _repeat, _repeat, _repeat_push, _repeat_pull, linear=True)
+SUM_TO = native_op("sum_to", CollectParams, _collect, _collect, _collect_push, _collect_pull, linear=True)
