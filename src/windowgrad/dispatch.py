@@ -89,10 +89,12 @@ def kernel_of(name: str, rule: str) -> Callable[..., Any]:
     return kernel
 
 
-@np.errstate(all="ignore")
 def by_record(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
-    """The rule of the record, which is written for machine numbers as well."""
-    return getattr(op, rule)(params, *map(native, arrays))
+    """The rule of the record, which is written for machine numbers as well; forward with NumPy, the others with operators."""
+    if rule != "forward":
+        return getattr(op, rule)(params, *arrays)
+    with np.errstate(all="ignore"):
+        return op.forward(params, *map(native, arrays))
 
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and the dtype of an array: on what its computing depends

@@ -86,12 +86,15 @@ def pushed(op: Op, params: Params, xs: Sequence[Any], dxs: Sequence[Any]) -> Any
         if dx is None and dw is None:
             dx = zeros_like(x)
         return run(op, "forward", params, x if dx is None else dx, w if dw is None else dw, *bias)
-    return run(op, "jvp", params, *xs, *(zeros_like(x) if dx is None else dx for x, dx in zip(xs, dxs, strict=True)))
+    filled = [zeros_like(x) if dx is None else dx for x, dx in zip(xs, dxs, strict=True)]
+    return op.jvp(params, *xs, *filled) if op.native else run(op, "jvp", params, *xs, *filled)
 
 
 def pulled(op: Op, params: Params, xs: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
     """J(x)ᵀ·g for the inputs that need it."""
-    if not op.native and (tracer := highest((*xs, g))) is not None:
+    if op.native:
+        return op.vjp(params, *xs, g)  # written with operators that go their own way; gives them all
+    if (tracer := highest((*xs, g))) is not None:
         return tracer.follow(op, "vjp", params, (*xs, g), needs)  # type: ignore[no-any-return]
     return run(op, "vjp", params, *xs, g, needs=needs)  # type: ignore[no-any-return]
 

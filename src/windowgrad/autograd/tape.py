@@ -9,15 +9,14 @@ grads = tape.backward(loss)        # grads[x], grads["x"]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from windowgrad.autograd import drawing
-from windowgrad.autograd.steps import Step, plus
+from windowgrad.autograd.steps import Step, plus, zeros_like
 from windowgrad.autograd.tracer import Tracer, as_value, next_level
 from windowgrad.dispatch import run
 from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError, show
@@ -25,8 +24,7 @@ from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One entry: what was computed, from which nodes, and how a gradient goes back to them.
 
     `backward(g, needs)` gives a gradient for each of `parents`, None where it is zero or not in `needs`; a leaf has none.
@@ -122,31 +120,34 @@ class Tape:
 
     def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
         """Compute `rule` on the values of the variables and append a node for it, one per gradient if it is a vjp."""
-        for array in arrays:
-            if isinstance(array, Var) and array.tape is not self and not self._mixes:
-                raise KindError(
-                    f"{op.label or op.name}: {array!r} is of another tape; take its .value, or make it a leaf of one"
-                )
         if rule == "vjp":
             needed = [True] * (len(arrays) - 1) if needs is None else needs
-            return tuple(self._record(Step(op, rule, params, i), arrays) if need else None for i, need in enumerate(needed))
-        return self._record(Step(op, "forward" if rule == "with_indices" else rule, params), arrays, rule == "with_indices")
+            return tuple(self._record(Step(op, rule, params, i), arrays)[0] if need else None for i, need in enumerate(needed))
+        if rule == "with_indices":
+            return self._record(Step(op, "forward", params), arrays, rule)
+        return self._record(Step(op, rule, params), arrays)[0]
 
-    def _record(self, step: Step, arrays: Sequence[Any], indexed: bool = False) -> Any:
-        places = tuple(place for place, array in enumerate(arrays) if isinstance(array, Var) and array.tape is self)
-        parents = tuple(arrays[place].id for place in places)
-        values = [self.nodes[a.id].value if isinstance(a, Var) and a.tape is self else a for a in arrays]
-        began = perf_counter() if self._timed else None
+    def _record(self, step: Step, arrays: Sequence[Any], asked: str | None = None) -> tuple[Var, Any]:
+        """The variable of a new node, and the indices if they are asked for."""
+        nodes, values, places, parents, needed = self.nodes, list(arrays), list[int](), list[int](), False
+        for place, array in enumerate(arrays):
+            if isinstance(array, Var):
+                if array.tape is self:
+                    places.append(place)
+                    parents.append(array.id)
+                    values[place] = nodes[array.id].value
+                    needed = needed or nodes[array.id].requires_grad
+                elif not self._mixes:
+                    raise KindError(f"{step.name}: {array!r} is of another tape; take its .value, or a leaf of it")
+        began = perf_counter() if self._timed else 0.0
         try:
-            value, index = run(step.op, "with_indices", step.params, *values) if indexed else (step.run(values), None)
+            value, index = run(step.op, asked, step.params, *values) if asked else (step.run(values), None)
         except WindowgradError as error:
             error.where = f"{step.name} of nodes {', '.join(drawing.described(self, node) for node in parents)}"
             raise
-        seconds = None if began is None else perf_counter() - began
-        needs = any(self.nodes[node].requires_grad for node in parents)
-        pull = partial(_pull, step, values, places) if needs else None
-        var = self._append(Node(step.name, value, parents, needs, pull, step.params, seconds))
-        return (var, index) if indexed else var
+        seconds = perf_counter() - began if self._timed else None
+        pull = partial(_pull, step, values, places) if needed else None
+        return self._append(Node(step.name, value, tuple(parents), needed, pull, step.params, seconds)), index
 
     def backward(self, out: Var, grad: Any = None, of: Iterable[Var | int | str] | None = None) -> Gradients:
         """The gradients of ⟨grad, out⟩ in every leaf that requires one, or in the variables of `of`.
@@ -167,16 +168,16 @@ class Tape:
 
     def walk(self, gradients: dict[int, Any], asked: Sequence[int]) -> dict[int, Any]:
         """From gradients of some nodes to those of the nodes asked for. The others are freed as soon as they are used."""
-        found, kept = dict(gradients), dict.fromkeys(asked)
+        found, kept, nodes = dict(gradients), dict.fromkeys(asked), self.nodes
         for i in range(max(found, default=-1), -1, -1):
             if (g := found.pop(i, None)) is None:
                 continue
             if i in kept:
                 kept[i] = g
-            node = self.nodes[i]
+            node = nodes[i]
             if node.backward is None:
                 continue
-            needs = [self.nodes[parent].requires_grad for parent in node.parents]
+            needs = [nodes[parent].requires_grad for parent in node.parents]
             try:
                 pulled = node.backward(g, needs)
             except WindowgradError as error:
@@ -184,8 +185,8 @@ class Tape:
                 raise
             for parent, part, need in zip(node.parents, pulled, needs, strict=True):
                 if need and part is not None:
-                    found[parent] = plus(found.get(parent), part)
-        return {i: zeros(self.nodes[i].value) if g is None else g for i, g in kept.items()}
+                    found[parent] = plus(found[parent], part) if parent in found else part
+        return {i: zeros_like(nodes[i].value) if g is None else g for i, g in kept.items()}
 
     def find(self, key: Any, among: Any) -> int:
         """The id of a variable, of a name or of an id."""
@@ -215,10 +216,8 @@ class Tape:
 
 def _pull(step: Step, values: Sequence[Any], places: Sequence[int], g: Any, needs: Sequence[bool]) -> list[Any]:
     """The gradients of a step in the arguments at `places`."""
-    wanted = dict(zip(places, needs, strict=True))
-    pulled = step.pull(values, g, tuple(wanted.get(place, False) for place in range(len(values))))
+    wanted = [False] * len(values)
+    for place, need in zip(places, needs, strict=True):
+        wanted[place] = need
+    pulled = step.pull(values, g, wanted)
     return [pulled[place] for place in places]
-
-
-def zeros(value: Any) -> Any:
-    return np.zeros(value.shape, dtype=value.dtype)

@@ -31,8 +31,10 @@ class Tracer:
     level: int
 
     def __windowgrad__(self, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
-        if any(isinstance(array, Tracer) and array.level > self.level for array in arrays):
-            return NotImplemented
+        level = self.level
+        for array in arrays:
+            if isinstance(array, Tracer) and array.level > level:
+                return NotImplemented
         if op.native and rule != "forward":  # its rules are written with operators that are followed one by one
             return getattr(op, rule)(params, *arrays)
         return self.follow(op, rule, params, arrays)

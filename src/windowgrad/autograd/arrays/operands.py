@@ -24,6 +24,8 @@ def operands(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> tuple[Any, 
 
 def operand(x: Any, name: str = "x", beside: Any = None) -> Any:
     """`x` as an array; a number gets the dtype it has beside the array `beside`."""
+    if type(x) is np.ndarray or hasattr(x, "__windowgrad__"):
+        return x
     if isinstance(x, np.generic):
         return np.asarray(x)
     if type(x) not in PLAIN and not is_number(x):
