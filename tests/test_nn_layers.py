@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windowgrad as wg
-from windowgrad import nn
+from windowgrad import dispatch, nn
 
 
 def numbers(*shape, seed=0):
@@ -138,6 +138,26 @@ def test_a_network_computes_with_fractions_exactly():
     y = model(exact, fractions(x))
     assert all(type(value) is Fraction for value in y.flat)
     assert np.allclose(y.astype(float), model(params, x.astype(float)), rtol=0, atol=1e-14)
+
+
+class Boxed:
+    """An array that computes for itself, as a traced variable does."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    def __windowgrad__(self, op, rule, params, arrays):
+        return Boxed(dispatch.run(op, rule, params, *(a.array if isinstance(a, Boxed) else a for a in arrays)))
+
+
+@pytest.mark.parametrize("what", ["x", "params", "both"])
+def test_a_network_computes_with_arrays_that_compute_for_themselves(what):
+    model = nn.Sequential(nn.Conv(2, (2, 2)), nn.Tanh(), nn.MaxPool((2, 2)), nn.ReLU(), nn.Flatten(), nn.Linear(3))
+    x = numbers(2, 1, 5, 5)
+    params = model.init(np.random.default_rng(0), x.shape)
+    boxed = tuple({name: Boxed(array) for name, array in layer.items()} for layer in params)
+    y = model(params if what == "x" else boxed, x if what == "params" else Boxed(x))
+    same(y.array, model(params, x))
 
 
 # --- stacks of layers --------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ params = model.init(numpy.random.default_rng(0), (64, 1, 28, 28))
 y = model(params, x)
 """
 
+from windowgrad.nn.files import load, load_extra, save
 from windowgrad.nn.layer import Layer
 from windowgrad.nn.layers import Conv, ConvTranspose, Flatten, Linear, ReLU, Tanh
 from windowgrad.nn.pooling import (
@@ -38,4 +39,7 @@ __all__ = [
     "Sequential",
     "SmoothMaxPool",
     "Tanh",
+    "load",
+    "load_extra",
+    "save",
 ]
