@@ -8,6 +8,7 @@ y = model(params, x)
 from windowgrad.nn.files import load, load_extra, save
 from windowgrad.nn.layer import Layer
 from windowgrad.nn.layers import Conv, ConvTranspose, Flatten, Linear, ReLU, Tanh
+from windowgrad.nn.optimise import Optimiser, adam, sgd
 from windowgrad.nn.pooling import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
@@ -35,11 +36,14 @@ __all__ = [
     "Layer",
     "Linear",
     "MaxPool",
+    "Optimiser",
     "ReLU",
     "Sequential",
     "SmoothMaxPool",
     "Tanh",
+    "adam",
     "load",
     "load_extra",
     "save",
+    "sgd",
 ]
