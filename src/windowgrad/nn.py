@@ -1,1 +1,0 @@
-"""Layers as frozen descriptions; parameters are plain values you hold."""

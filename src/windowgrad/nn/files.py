@@ -1,0 +1,215 @@
+"""Parameters in a file: a `safetensors` file whose metadata tells how the arrays are nested.
+
+Arrays are named by where they stand ("0.weight"), which are also PyTorch's names for the weights of a `Sequential`.
+Nothing in a file is ever executed, and a checksum tells whether it is what was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from windowgrad.errors import KindError, OptionError, show
+
+FORMAT, VERSION = "windowgrad", 1
+KINDS = ("float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool")
+VALUES = (int, float, str, bool, type(None))
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+Path = str | os.PathLike[str]
+
+OTHERS = {
+    # the first bytes   who writes such a file
+    b"PK\x03\x04": "a zip archive, as torch.save and numpy.savez write",
+    b"\x93NUMPY": "an array of numpy.save",
+    b"\x89HDF": "an HDF5 file",
+    b"\x80": "a pickle, perhaps, and what a pickle holds may run code",
+}
+
+
+def save(path: Path, params: Any, *, extra: Mapping[str, Any] | None = None) -> None:
+    """Store nested tuples, lists and dicts of arrays and plain values, and `extra`, which `load_extra` gives back.
+
+    The file is replaced as a whole: whatever interrupts the writing, `path` is the old file or the new one.
+    `extra` is a small dict of what JSON can say: numbers, strings, None, lists and dicts (a tuple comes back as a list).
+    """
+    from safetensors.numpy import save as serialised
+
+    where = _path(path)
+    arrays: Arrays = {}
+    structure = json.dumps(_flattened(params, (), arrays))
+    notes = json.dumps(_plain({} if extra is None else extra))
+    about = {"format": FORMAT, "version": str(VERSION), "structure": structure, "extra": notes}
+    data = serialised(arrays, about | {"checksum": _checksum(arrays, structure, notes)})
+    with _replacing(where) as file:
+        file.write(data)
+
+
+def load(path: Path) -> Any:
+    """What `save` stored there: the same nesting of the same arrays and values."""
+    arrays, about = _read(path)
+    with _blaming(path):
+        return _nested(json.loads(about["structure"]), arrays)
+
+
+def load_extra(path: Path) -> dict[str, Any]:
+    """The `extra` that was stored with the parameters; {} where there was none."""
+    _, about = _read(path)
+    with _blaming(path):
+        return dict(json.loads(about["extra"]))
+
+
+# --- nested values as named arrays ---------------------------------------------------------------------------------
+
+
+def _flattened(value: Any, path: tuple[Any, ...], arrays: Arrays) -> Any:
+    """The nesting of `value` as JSON can say it; its arrays are added to `arrays` under a name of their own."""
+    if type(value) is np.ndarray:
+        return {"array": _named(value, path, arrays)}
+    if type(value) in VALUES:
+        return {"value": value}
+    if type(value) in (tuple, list):
+        return {type(value).__name__: [_flattened(entry, (*path, i), arrays) for i, entry in enumerate(value)]}
+    if type(value) is dict:
+        for key in value:
+            if type(key) is not str:
+                raise KindError(f"params{_at(path)}: a key must be a string, not {show(key)}")
+        return {"dict": {key: _flattened(entry, (*path, key), arrays) for key, entry in value.items()}}
+    wanted = "a NumPy array, a tuple, a list, a dict, a number, a string or None"
+    raise KindError(f"params{_at(path)}: must be {wanted}, not {type(value).__module__}.{type(value).__qualname__}")
+
+
+def _named(array: Any, path: tuple[Any, ...], arrays: Arrays) -> str:
+    if array.dtype.name not in KINDS:
+        raise KindError(f"params{_at(path)}: an array of {array.dtype} cannot be stored; it must be one of {', '.join(KINDS)}")
+    name = ".".join(map(str, path)).encode("utf-8", "backslashreplace").decode()
+    while name in arrays or name == "__metadata__":  # the one name that safetensors keeps for itself
+        name += "~"
+    arrays[name] = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+    return name
+
+
+def _nested(node: Any, arrays: Arrays) -> Any:
+    """What `_flattened` has taken apart."""
+    ((kind, inner),) = node.items()
+    if kind == "array":
+        return arrays[inner]
+    if kind == "value":
+        return inner
+    if kind == "dict":
+        return {key: _nested(entry, arrays) for key, entry in inner.items()}
+    return {"tuple": tuple, "list": list}[kind](_nested(entry, arrays) for entry in inner)
+
+
+def _plain(value: Any, path: tuple[Any, ...] = ()) -> Any:
+    """`value`, of which nothing changes its meaning in JSON."""
+    if type(value) in VALUES and path:
+        return value
+    if type(value) in (tuple, list) and path:
+        return [_plain(entry, (*path, i)) for i, entry in enumerate(value)]
+    if isinstance(value, Mapping) and all(type(key) is str for key in value):
+        return {key: _plain(entry, (*path, key)) for key, entry in value.items()}
+    wanted = "a number, a string, None, a list, or a dict with strings as keys" if path else "a dict with strings as keys"
+    raise KindError(f"extra{_at(path)}={show(value)}: must be {wanted}, as JSON has them, not {type(value).__qualname__}")
+
+
+def _at(path: tuple[Any, ...]) -> str:
+    return "".join(f"[{key!r}]" for key in path)
+
+
+def _checksum(arrays: Arrays, *texts: str) -> str:
+    digest = hashlib.sha256(json.dumps(texts).encode())
+    for name in sorted(arrays):
+        digest.update(json.dumps([name, arrays[name].dtype.name, arrays[name].shape]).encode())
+        digest.update(arrays[name].reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+
+def _path(path: Any) -> str:
+    try:
+        return os.path.realpath(os.fsdecode(path))  # through a link, not in its place
+    except TypeError:
+        raise KindError(f"path={show(path)}: must be a string or a path, not {type(path).__name__}") from None
+
+
+@contextmanager
+def _replacing(path: str) -> Iterator[BinaryIO]:
+    """A file beside `path` that takes its place once it is safely on the disk; an error leaves nothing of it."""
+    folder, name = os.path.split(path)
+    beside = os.path.join(folder, f".{name}.{os.urandom(8).hex()}.tmp")
+    try:
+        with open(beside, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:  # Ctrl-C too
+        if os.path.exists(beside):
+            os.unlink(beside)
+        raise
+    if hasattr(os, "O_DIRECTORY"):  # where a folder can be opened: its new entry onto the disk too
+        entry = os.open(folder, os.O_DIRECTORY)
+        try:
+            with suppress(OSError):  # some file systems cannot, and the file is there
+                os.fsync(entry)
+        finally:
+            os.close(entry)
+
+
+def _read(path: Path) -> tuple[Arrays, Mapping[str, str]]:
+    """The arrays and the metadata of a file that is whole, ours, and of a version we know."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as deserialised
+
+    with open(_path(path), "rb") as file:
+        data = file.read()
+    try:
+        arrays: Arrays = deserialised(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    except (SafetensorError, ValueError, KeyError, RecursionError) as error:
+        raise OptionError(f"{os.fsdecode(path)}: {_instead(data, error)}") from None
+    about = header.get("__metadata__", {})
+    with _blaming(path):
+        _check_version(path, about)
+        if about["checksum"] != _checksum(arrays, about["structure"], about["extra"]):
+            raise ValueError("its checksum does not fit its content")
+    return arrays, about
+
+
+def _check_version(path: Path, about: Mapping[str, str]) -> None:
+    if about.get("format") != FORMAT:
+        says = f"format {show(about['format'])}" if "format" in about else "no format"
+        raise OptionError(f"{os.fsdecode(path)}: a safetensors file, but not one of windowgrad's: its metadata says {says}")
+    if int(about["version"]) > VERSION:
+        newer = f"has version {show(int(about['version']))} of the format, and this windowgrad reads version {VERSION}"
+        raise OptionError(f"{os.fsdecode(path)}: {newer}; a newer windowgrad reads it")
+
+
+def _instead(data: bytes, error: Exception) -> str:
+    """What a file seems to be that is no safetensors file."""
+    if not data:
+        return "is empty"
+    for start, what in OTHERS.items():
+        if data.startswith(start) and data[8:9] != b"{":  # a safetensors file may start with any byte
+            return f"is no safetensors file but {what}"
+    return f"is no safetensors file, or is cut off or damaged ({str(error).removeprefix('Error while deserializing: ')})"
+
+
+@contextmanager
+def _blaming(path: Path) -> Iterator[None]:
+    """Around the reading of what only `save` writes: where it cannot be read, the file is damaged."""
+    try:
+        yield
+    except OptionError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise OptionError(f"{os.fsdecode(path)}: is damaged ({type(error).__name__}: {error})") from None

@@ -1,0 +1,160 @@
+"""What every layer is: a description that knows its shapes, makes its parameters, and applies them.
+
+A layer of your own is a frozen dataclass derived from `Layer` with `result` and `apply`, and `sizes` if it has parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from windowgrad.arguments import ints
+from windowgrad.errors import KindError, WindowError, WindowgradError, show
+from windowgrad.geometry import refuse_unallocatable
+from windowgrad.nn.summary import Row, table
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+class Layer(ABC):
+    """A frozen description, equal to every other that means the same. It holds no parameters: they are values you hold."""
+
+    # --- what a layer says of itself ---
+
+    @abstractmethod
+    def result(self, shape: Shape) -> Shape:
+        """The shape of the output for an input of this shape, or the error that says why there is none."""
+
+    def sizes(self, shape: Shape) -> dict[str, Shape]:
+        """The shapes of the parameters for an input of this shape, by name; the weight is the first."""
+        return {}
+
+    def work(self, shape: Shape) -> int:
+        """The multiplications that are added up for an input of this shape."""
+        return 0
+
+    @abstractmethod
+    def apply(self, params: Any, x: Any) -> Any:
+        """The output; the parameters have the names and the shapes of `sizes`."""
+
+    # --- what follows from it ---
+
+    def out_shape(self, in_shape: Shape) -> Shape:
+        """The shape of the output, batch axis included. Nothing is computed; an error names the layer that does not fit."""
+        shape = ints("in_shape", in_shape, least=0)
+        with saying(f"{self!r}: "):
+            return self.result(shape)
+
+    def init(self, rng: np.random.Generator, in_shape: Shape, dtype: Any = np.float32) -> Any:
+        """Parameters for inputs of this shape: each is drawn evenly from ±1/√fan_in, as PyTorch does by default.
+
+        `fan_in` is the number of weights per entry of the weight's first axis. The same generator gives the same
+        numbers whatever the dtype; nothing is drawn when the shape does not fit.
+        """
+        kind = check_init(rng, dtype)
+        self.out_shape(in_shape)
+        with saying(f"{self!r}: "):
+            return drawn(rng, self.sizes(ints("in_shape", in_shape, least=0)), kind)
+
+    def __call__(self, params: Any, x: Any) -> Any:
+        """The output for `x`, an array of any kind or a variable of a tape, with these parameters."""
+        with saying(f"{self!r}: "):
+            shape = shape_of(x)
+            return self.apply(checked(params, self.sizes(shape), shape), x)
+
+    def summary(self, in_shape: Shape) -> str:
+        """A table of every layer's output shape, parameters and multiply-adds, with totals, to be printed."""
+        return table(type(self).__name__, ints("in_shape", in_shape, least=0), self.rows(in_shape, ""))
+
+    def rows(self, in_shape: Shape, place: str) -> list[Row]:
+        """The layer in the table; `place` is where it stands, as in `params`."""
+        out = self.out_shape(in_shape)
+        parameters = sum(math.prod(size) for size in self.sizes(tuple(in_shape)).values())
+        return [Row(place, repr(self), out, parameters, self.work(tuple(in_shape)))]
+
+    def __repr__(self) -> str:
+        return described(self, repr)
+
+
+def described(layer: Layer, written: Callable[[Any], str]) -> str:
+    """The layer as it could be written: the arguments that are not the default's."""
+    given = []
+    for field in dataclasses.fields(layer):  # type: ignore[arg-type]  # every layer is a dataclass
+        value = getattr(layer, field.name)
+        if type(value) is not type(field.default) or value != field.default:
+            given.append(f"{field.name}={written(value)}")
+    return f"{type(layer).__name__}({', '.join(given)})"
+
+
+@contextmanager
+def making(layer: Layer) -> Iterator[None]:
+    """Around the checks of a new layer: an error shows what was to be made."""
+    try:
+        yield
+    except WindowgradError as error:
+        error.call = error.call or described(layer, show)
+        raise
+
+
+@contextmanager
+def saying(where: str) -> Iterator[None]:
+    """Around the work of a layer: an error says first where it happened."""
+    try:
+        yield
+    except WindowgradError as error:
+        error.args = (where + str(error.args[0]), *error.args[1:])
+        raise
+
+
+# --- parameters --------------------------------------------------------------------------------------------------
+
+
+def check_init(rng: object, dtype: Any) -> np.dtype[Any]:
+    """The dtype of new parameters, once the generator and the dtype are what they must be."""
+    if not isinstance(rng, np.random.Generator):
+        raise KindError(f"rng={show(rng)}: must be a numpy.random.Generator; write numpy.random.default_rng(seed)")
+    for kind in map(np.dtype, (np.float16, np.float32, np.float64)):
+        if dtype is not None and kind == dtype:
+            return kind
+    raise KindError(f"dtype={show(dtype)}: must be float16, float32 or float64")
+
+
+def drawn(rng: np.random.Generator, sizes: dict[str, Shape], dtype: np.dtype[Any]) -> dict[str, Any]:
+    if not sizes:
+        return {}
+    for name, size in sizes.items():
+        refuse_unallocatable(size, 8, name)
+    fan_in = math.prod(next(iter(sizes.values()))[1:])
+    bound = 1 / math.sqrt(fan_in)
+    return {name: rng.uniform(-bound, bound, size).astype(dtype) for name, size in sizes.items()}
+
+
+def checked(params: Any, sizes: dict[str, Shape], shape: Shape) -> Mapping[str, Any]:
+    """`params`, which has exactly the names and shapes it must have for an input of this shape."""
+    if not isinstance(params, Mapping):
+        wanted = f"a dict with {_listed(sizes)}" if sizes else "an empty dict"
+        raise KindError(f"params={show(params)}: must be {wanted}, not {type(params).__name__}")
+    if params.keys() != sizes.keys():
+        has = _listed({str(name): () for name in params})
+        shapes = f", of {' and '.join(map(str, sizes.values()))}" if sizes else ""
+        raise WindowError(f"params has {has}: must have {_listed(sizes)}{shapes}")
+    for name, size in sizes.items():
+        if (given := shape_of(params[name], f'params["{name}"]')) != size:
+            raise WindowError(f'params["{name}"] of shape {given}: must be {size} for x of shape {shape}')
+    return params
+
+
+def _listed(sizes: Mapping[str, Shape]) -> str:
+    return " and ".join(f'"{name}"' for name in sizes) or "nothing"
+
+
+def shape_of(array: Any, name: str = "x") -> Shape:
+    if not hasattr(array, "shape"):
+        raise KindError(f"{name}: must be an array, not {type(array).__name__}; write numpy.asarray(...)")
+    return tuple(array.shape)

@@ -1,0 +1,190 @@
+"""Convolutions, the dense layer, and what stands between them. Weights have the layout of PyTorch's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import windowgrad as wg
+from windowgrad.arguments import Padding, Size, as_int, flag, ints
+from windowgrad.autograd.arrays.records import FlattenParams
+from windowgrad.errors import KindError, OptionError, WindowError, show
+from windowgrad.functional.convolution import window_of
+from windowgrad.nn.layer import Layer, Shape, making
+from windowgrad.nn.pooling import kernel_sizes, set_window, short
+from windowgrad.params import ConvParams, TransposeParams
+
+
+@dataclass(frozen=True, repr=False)
+class Conv(Layer):
+    """`conv` with a weight (out_channels, in ÷ groups, *kernel_size) and a bias (out_channels,)."""
+
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    stride: Size = 1
+    padding: Padding | Literal["valid", "same"] = 0
+    dilation: Size = 1
+    groups: int = 1
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        with making(self):
+            check_channels(self)
+            window = window_of(kernel_sizes(self.kernel_size), self.stride, self.padding, self.dilation)
+            set_window(self, window, stride=short(window.stride))
+            _ = self.options
+
+    @cached_property
+    def options(self) -> ConvParams:
+        """What the operator is told."""
+        return ConvParams(window_of(self.kernel_size, self.stride, self.padding, self.dilation), self.groups)
+
+    def sizes(self, shape: Shape) -> dict[str, Shape]:
+        ins = in_channels(self, shape)
+        return with_bias(self.bias, (self.out_channels, ins // self.groups, *self.kernel_size), self.out_channels)
+
+    def result(self, shape: Shape) -> Shape:
+        return self.options.out_shape(shape, *self.sizes(shape).values())
+
+    def work(self, shape: Shape) -> int:
+        return math.prod(self.result(shape)) * math.prod(self.sizes(shape)["weight"][1:])
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        options = (self.stride, self.padding, self.dilation, self.groups)
+        return wg.conv(x, params["weight"], params.get("bias"), *options)
+
+
+@dataclass(frozen=True, repr=False)
+class ConvTranspose(Layer):
+    """`conv_transpose` with a weight (in, out_channels ÷ groups, *kernel_size) and a bias (out_channels,)."""
+
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    stride: Size = 1
+    padding: Padding = 0
+    output_padding: Size = 0
+    groups: int = 1
+    bias: bool = True
+    dilation: Size = 1
+
+    def __post_init__(self) -> None:
+        with making(self):
+            check_channels(self)
+            if isinstance(self.padding, str):
+                raise KindError(f"padding={self.padding!r}: must be an integer or one entry per axis")
+            window = window_of(kernel_sizes(self.kernel_size), self.stride, self.padding, self.dilation)
+            extra = ints("output_padding", self.output_padding, window.rank, least=0)
+            set_window(self, window, stride=short(window.stride), output_padding=short(extra))
+            _ = self.options
+
+    @cached_property
+    def options(self) -> TransposeParams:
+        """What the operator is told."""
+        window = window_of(self.kernel_size, self.stride, self.padding, self.dilation)
+        return TransposeParams(window, self.groups, self.output_padding)  # type: ignore[arg-type]  # made one per axis there
+
+    def sizes(self, shape: Shape) -> dict[str, Shape]:
+        ins = in_channels(self, shape)
+        return with_bias(self.bias, (ins, self.out_channels // self.groups, *self.kernel_size), self.out_channels)
+
+    def result(self, shape: Shape) -> Shape:
+        return self.options.out_shape(shape, *self.sizes(shape).values())
+
+    def work(self, shape: Shape) -> int:
+        return math.prod(shape) * math.prod(self.sizes(shape)["weight"][1:])
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        options = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+        return wg.conv_transpose(x, params["weight"], params.get("bias"), *options)
+
+
+@dataclass(frozen=True, repr=False)
+class Linear(Layer):
+    """x · weightᵀ + bias on the last axis, with a weight (out_features, in) and a bias (out_features,)."""
+
+    out_features: int
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        with making(self):
+            object.__setattr__(self, "out_features", as_int("out_features", self.out_features, 1))
+            object.__setattr__(self, "bias", flag("bias", self.bias))
+
+    def sizes(self, shape: Shape) -> dict[str, Shape]:
+        if not shape or shape[-1] < 1:
+            raise WindowError(f"x of shape {shape}: must have a last axis, and at least one entry on it")
+        return with_bias(self.bias, (self.out_features, shape[-1]), self.out_features)
+
+    def result(self, shape: Shape) -> Shape:
+        self.sizes(shape)
+        return (*shape[:-1], self.out_features)
+
+    def work(self, shape: Shape) -> int:
+        return math.prod(shape) * self.out_features
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        y = wg.matmul(x, wg.transpose(params["weight"]))
+        return wg.add(y, params["bias"]) if self.bias else y
+
+
+@dataclass(frozen=True, repr=False)
+class ReLU(Layer):
+    """max(x, 0), cell by cell."""
+
+    def result(self, shape: Shape) -> Shape:
+        return shape
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return wg.relu(x)
+
+
+@dataclass(frozen=True, repr=False)
+class Tanh(Layer):
+    """The hyperbolic tangent, cell by cell."""
+
+    def result(self, shape: Shape) -> Shape:
+        return shape
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return wg.tanh(x)
+
+
+@dataclass(frozen=True, repr=False)
+class Flatten(Layer):
+    """All axes but the first, which is the batch, in one."""
+
+    def result(self, shape: Shape) -> Shape:
+        return FlattenParams().out_shape(shape)
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return wg.flatten(x)
+
+
+# --- what the layers with weights share ----------------------------------------------------------------------------
+
+
+def check_channels(layer: Conv | ConvTranspose) -> None:
+    """Channels, groups and bias are what they must be, and plain."""
+    outs, groups = as_int("out_channels", layer.out_channels, 1), as_int("groups", layer.groups, 1)
+    if outs % groups:
+        raise OptionError(f"groups={show(groups)}: must divide out_channels={show(outs)}")
+    for name, value in (("out_channels", outs), ("groups", groups), ("bias", flag("bias", layer.bias))):
+        object.__setattr__(layer, name, value)
+
+
+def in_channels(layer: Conv | ConvTranspose, shape: Shape) -> int:
+    rank = len(layer.kernel_size)
+    if len(shape) < rank + 2:
+        raise WindowError(f"x of shape {shape}: must have at least {rank + 2} axes (batch, channels and {rank} for the window)")
+    channels = shape[-rank - 1]
+    if channels < 1 or channels % layer.groups:
+        wanted = "at least one" if channels < 1 else f"a multiple of groups={layer.groups}"
+        raise WindowError(f"x of shape {shape}: has {channels} channels, must have {wanted}")
+    return channels
+
+
+def with_bias(bias: bool, weight: Shape, outs: int) -> dict[str, Shape]:
+    return {"weight": weight, "bias": (outs,)} if bias else {"weight": weight}

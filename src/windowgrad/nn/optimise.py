@@ -1,0 +1,189 @@
+"""Optimisers as pure functions: new parameters and a new state from old ones; nothing given is ever written.
+
+The state is a plain nested value, so `save` stores it as it stores parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Real
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+
+from windowgrad.errors import KindError, OptionError, WindowError, show
+
+PIECE = 1 << 15
+"""Cells that are updated at a time: few enough that all passes over them find them in the cache."""
+
+Array = np.ndarray[Any, Any]
+
+
+class Optimiser(ABC):
+    """`state = init(params)`, then `params, state = update(params, grads, state)` in each step."""
+
+    @abstractmethod
+    def init(self, params: Any) -> Any:
+        """The state before the first step."""
+
+    @abstractmethod
+    def update(self, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
+        """Parameters and state after a step; `grads` is nested as `params` is."""
+
+
+def sgd(learning_rate: float, momentum: float = 0.0) -> Optimiser:
+    """Steps against the gradient; with momentum, against a sum of gradients in which the past counts less and less."""
+    return SGD(_between("learning_rate", learning_rate, math.inf), _between("momentum", momentum, 1))
+
+
+def adam(learning_rate: float, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimiser:
+    """Adam: the mean of the gradients by the root of the mean of their squares, both corrected for starting at zero."""
+    rate, least = _between("learning_rate", learning_rate, math.inf), _between("eps", eps, math.inf)
+    return Adam(rate, _between("b1", b1, 1), _between("b2", b2, 1), least)
+
+
+@dataclass(frozen=True)
+class SGD(Optimiser):
+    """What `sgd` gives. The state is the velocity of every parameter, or nothing without momentum."""
+
+    learning_rate: float
+    momentum: float
+
+    def init(self, params: Any) -> dict[str, Any]:
+        return {"velocity": _zeros(params, "fO")} if self.momentum else {}
+
+    def update(self, params: Any, grads: Any, state: Any) -> tuple[Any, dict[str, Any]]:
+        if not self.momentum:
+            (new,) = _mapped(self._plain, 1, "fO", params=params, grads=grads)
+            return new, {}
+        velocity = _entry(state, "velocity")
+        new, velocity = _mapped(self._with_momentum, 2, "fO", params=params, grads=grads, velocity=velocity)
+        return new, {"velocity": velocity}
+
+    def _plain(self, new: Array, p: Array, g: Array) -> None:
+        np.multiply(g, self.learning_rate, out=new)
+        np.subtract(p, new, out=new)
+
+    def _with_momentum(self, new: Array, velocity: Array, p: Array, g: Array, old: Array) -> None:
+        np.multiply(old, self.momentum, out=velocity)
+        velocity += g
+        self._plain(new, p, velocity)
+
+
+@dataclass(frozen=True)
+class Adam(Optimiser):
+    """What `adam` gives. The state is the number of steps, and the running means of gradients and of their squares."""
+
+    learning_rate: float
+    b1: float
+    b2: float
+    eps: float
+
+    def init(self, params: Any) -> dict[str, Any]:
+        return {"step": 0, "mean": _zeros(params, "f"), "square": _zeros(params, "f")}
+
+    def update(self, params: Any, grads: Any, state: Any) -> tuple[Any, dict[str, Any]]:
+        step = _entry(state, "step") + 1
+        rate, root = self.learning_rate / (1 - self.b1**step), math.sqrt(1 - self.b2**step)
+
+        def moved(new: Array, mean: Array, square: Array, p: Array, g: Array, m: Array, s: Array) -> None:
+            _average(m, g, self.b1, mean, new)
+            np.multiply(g, g, out=new)
+            _average(s, new, self.b2, square, new)
+            np.sqrt(square, out=new)
+            new /= root
+            new += self.eps
+            np.divide(mean, new, out=new)
+            new *= rate
+            np.subtract(p, new, out=new)
+
+        means, squares = _entry(state, "mean"), _entry(state, "square")
+        new, means, squares = _mapped(moved, 3, "f", params=params, grads=grads, mean=means, square=squares)
+        return new, {"step": step, "mean": means, "square": squares}
+
+
+def _average(old: Array, value: Array, keep: float, out: Array, spare: Array) -> None:
+    """`keep` of the old mean and the rest of the value. `spare` is written too, and may be the value."""
+    np.multiply(value, 1 - keep, out=spare)
+    np.multiply(old, keep, out=out)
+    out += spare
+
+
+# --- over nested values --------------------------------------------------------------------------------------------
+
+
+def _mapped(rule: Callable[..., None], results: int, kinds: str, **trees: Any) -> tuple[Any, ...]:
+    """`rule` on the arrays that stand at the same place in all trees: it writes `results` new arrays, each like the first."""
+    import optree
+
+    names = list(trees)
+    leaves, structure = optree.tree_flatten(trees[names[0]])
+    columns = [leaves]
+    for name in names[1:]:
+        try:
+            columns.append(structure.flatten_up_to(trees[name]))
+        except ValueError as error:
+            raise WindowError(shorten(f"{name}: must be nested as {names[0]} is: {error}", 160, placeholder=" …")) from None
+    made: list[list[Array]] = [[] for _ in range(results)]
+    for place, row in zip(optree.treespec_paths(structure), zip(*columns, strict=True), strict=True):
+        given = _alike(place, names, row, kinds)
+        new = [np.empty(given[0].shape, given[0].dtype) for _ in range(results)]
+        with np.errstate(all="ignore"):  # infinity and NaN are results, not warnings
+            for piece in _pieces(new + given):
+                rule(*piece)
+        for column, array in zip(made, new, strict=True):
+            column.append(array)
+    return tuple(optree.tree_unflatten(structure, column) for column in made)
+
+
+def _alike(place: tuple[Any, ...], names: list[str], row: tuple[Any, ...], kinds: str) -> list[Array]:
+    at = "".join(f"[{key!r}]" for key in place)
+    _check_parameter(f"{names[0]}{at}", row[0], kinds)
+    arrays = [np.asarray(value) for value in row]
+    for name, array in zip(names, arrays, strict=True):
+        if array.shape != arrays[0].shape:
+            raise WindowError(f"{name}{at} of shape {array.shape}: must be {arrays[0].shape}, as in {names[0]}")
+    return arrays
+
+
+def _check_parameter(name: str, value: Any, kinds: str) -> None:
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds:
+        got = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__qualname__
+        raise KindError(f"{name}: must be an array of floats, not {got}")
+
+
+def _pieces(arrays: list[Array]) -> Iterator[list[Array]]:
+    """The arrays, alike in shape, a few cells at a time."""
+    flat = [array.reshape(-1) for array in arrays]
+    for start in range(0, arrays[0].size, PIECE):
+        yield [array[start : start + PIECE] for array in flat]
+
+
+def _zeros(params: Any, kinds: str) -> Any:
+    import optree
+
+    def zeros(place: tuple[Any, ...], value: Any) -> Array:
+        _check_parameter("params" + "".join(f"[{key!r}]" for key in place), value, kinds)
+        return np.zeros(value.shape, value.dtype)
+
+    return optree.tree_map_with_path(zeros, params)
+
+
+def _entry(state: Any, name: str) -> Any:
+    if not isinstance(state, dict) or name not in state:
+        raise KindError(f"state={show(state)}: must be what init or update of this optimiser gave, a dict with {name!r}")
+    return state[name]
+
+
+def _between(name: str, value: Any, most: float) -> Any:
+    """A number from 0 to less than `most`; NumPy's become Python's, which leave an array its dtype."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise KindError(f"{name}={show(value)}: must be a number, not {type(value).__name__}")
+    if not 0 <= value < most:  # type: ignore[operator]  # real numbers compare
+        wanted = "finite and not negative" if most == math.inf else f"at least 0 and less than {most}"
+        raise OptionError(f"{name}={show(value)}: must be {wanted}")
+    return value.item() if isinstance(value, np.generic) else value

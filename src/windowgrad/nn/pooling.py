@@ -1,0 +1,276 @@
+"""Pooling layers: the arguments of the functions of the same name, with their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import windowgrad as wg
+from windowgrad.arguments import Padding, Size, axes, flag
+from windowgrad.errors import KindError, show
+from windowgrad.functional.signatures import Empty, Ties
+from windowgrad.geometry import Adaptive, Global, Sliding
+from windowgrad.nn.layer import Layer, Shape, making
+from windowgrad.params import MaxParams, MeanParams, PoolParams, SmoothParams
+
+
+class Pool(Layer):
+    """What all pooling layers share: the shape rule is that of the operator's parameters."""
+
+    options: Any
+    """What the operator is told."""
+
+    def __post_init__(self) -> None:
+        with making(self):
+            self._settle()
+            _ = self.options
+
+    def _settle(self) -> None:
+        """Make the arguments plain, so that equal layers compare equal."""
+
+    def result(self, shape: Shape) -> Shape:
+        options: PoolParams = self.options
+        out = options.out_shape(shape)
+        options.check(shape)
+        return out
+
+
+class Window(Pool):
+    """Pooling over windows."""
+
+    kernel_size: tuple[int, ...]
+    stride: Size | None
+    padding: Padding
+    dilation: Size
+    ceil_mode: bool
+
+    @property
+    def window(self) -> Sliding:
+        return Sliding(self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+
+    def _settle(self) -> None:
+        kernel_sizes(self.kernel_size)
+        object.__setattr__(self, "ceil_mode", flag("ceil_mode", self.ceil_mode))
+        window = self.window
+        set_window(self, window, stride=None if window.stride == window.kernel else short(window.stride))
+
+
+class Bins(Pool):
+    """Pooling over adaptive bins."""
+
+    output_size: tuple[int | None, ...]
+
+    def _settle(self) -> None:
+        if isinstance(self.output_size, int):
+            raise KindError(f"output_size={show(self.output_size)}: {per_axis(self.output_size)}")
+        object.__setattr__(self, "output_size", Adaptive(self.output_size).output_size)
+
+
+class Everything(Pool):
+    """Pooling over the last `rank` axes as a whole."""
+
+    rank: int
+    keepdims: bool
+
+    def _settle(self) -> None:
+        whole = Global(self.rank, self.keepdims)
+        object.__setattr__(self, "rank", whole.rank)
+        object.__setattr__(self, "keepdims", whole.keepdims)
+
+
+# --- windows -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class MaxPool(Window):
+    """`max_pool`: the greatest value of each window."""
+
+    kernel_size: tuple[int, ...]
+    stride: Size | None = None
+    padding: Padding = 0
+    dilation: Size = 1
+    ceil_mode: bool = False
+    ties: Ties = field(default="first", kw_only=True)
+    empty: Empty = field(default="zero", kw_only=True)
+
+    @cached_property
+    def options(self) -> MaxParams:
+        return MaxParams(self.window, self.ties, self.empty)
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        options = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+        return wg.max_pool(x, *options, ties=self.ties, empty=self.empty)
+
+
+@dataclass(frozen=True, repr=False)
+class AvgPool(Window):
+    """`avg_pool`: the mean of each window."""
+
+    kernel_size: tuple[int, ...]
+    stride: Size | None = None
+    padding: Padding = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    divisor_override: int | None = None
+    dilation: Size = field(default=1, kw_only=True)
+
+    @cached_property
+    def options(self) -> MeanParams:
+        return MeanParams(self.window, self.count_include_pad, self.divisor_override)
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        options = (self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
+        return wg.avg_pool(x, self.kernel_size, self.stride, *options, dilation=self.dilation)
+
+
+@dataclass(frozen=True, repr=False)
+class SmoothMaxPool(Window):
+    """`smooth_max_pool`: (1/β)·log Σ exp(β·x) over each window."""
+
+    kernel_size: tuple[int, ...]
+    stride: Size | None = None
+    padding: Padding = 0
+    dilation: Size = 1
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    beta: Any = field(kw_only=True)
+
+    @cached_property
+    def options(self) -> SmoothParams:
+        return SmoothParams(self.window, self.beta, self.count_include_pad)
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        options = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.count_include_pad)
+        return wg.smooth_max_pool(x, *options, beta=self.beta)
+
+
+# --- adaptive bins -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveMaxPool(Bins):
+    """`adaptive_max_pool`: the greatest value of each of `output_size` bins per axis (None keeps an axis)."""
+
+    output_size: tuple[int | None, ...]
+    ties: Ties = field(default="first", kw_only=True)
+
+    @cached_property
+    def options(self) -> MaxParams:
+        return MaxParams(Adaptive(self.output_size), self.ties)
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return wg.adaptive_max_pool(x, self.output_size, ties=self.ties)
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveAvgPool(Bins):
+    """`adaptive_avg_pool`: the mean of each of `output_size` bins per axis (None keeps an axis)."""
+
+    output_size: tuple[int | None, ...]
+
+    @cached_property
+    def options(self) -> MeanParams:
+        return MeanParams(Adaptive(self.output_size))
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return wg.adaptive_avg_pool(x, self.output_size)
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveSmoothMaxPool(Bins):
+    """`adaptive_smooth_max_pool`: the smooth maximum of each of `output_size` bins per axis (None keeps an axis)."""
+
+    output_size: tuple[int | None, ...]
+    beta: Any = field(kw_only=True)
+
+    @cached_property
+    def options(self) -> SmoothParams:
+        return SmoothParams(Adaptive(self.output_size), self.beta)
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return wg.adaptive_smooth_max_pool(x, self.output_size, beta=self.beta)
+
+
+# --- everything --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalMaxPool(Everything):
+    """`global_max_pool`: the greatest value over the last `rank` axes, which go here unless `keepdims`."""
+
+    rank: int
+    keepdims: bool = False
+    ties: Ties = field(default="all", kw_only=True)
+
+    @cached_property
+    def options(self) -> MaxParams:
+        return MaxParams(Global(self.rank, self.keepdims), self.ties)
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return wg.global_max_pool(x, self.rank, keepdims=self.keepdims, ties=self.ties)
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalAvgPool(Everything):
+    """`global_avg_pool`: the mean over the last `rank` axes, which go here unless `keepdims`."""
+
+    rank: int
+    keepdims: bool = False
+
+    @cached_property
+    def options(self) -> MeanParams:
+        return MeanParams(Global(self.rank, self.keepdims))
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return wg.global_avg_pool(x, self.rank, keepdims=self.keepdims)
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalSmoothMaxPool(Everything):
+    """`global_smooth_max_pool`: the smooth maximum over the last `rank` axes, which go here unless `keepdims`."""
+
+    rank: int
+    keepdims: bool = False
+    beta: Any = field(kw_only=True)
+
+    @cached_property
+    def options(self) -> SmoothParams:
+        return SmoothParams(Global(self.rank, self.keepdims), self.beta)
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return wg.global_smooth_max_pool(x, self.rank, keepdims=self.keepdims, beta=self.beta)
+
+
+# --- arguments in their shortest form ----------------------------------------------------------------------------
+
+
+def kernel_sizes(value: Any) -> tuple[int, ...]:
+    """One entry per axis: a layer has no rank but this."""
+    if isinstance(value, int):
+        raise KindError(f"kernel_size={show(value)}: {per_axis(value)}")
+    return axes("kernel_size", value)  # type: ignore[return-value]  # read as integers by the geometry
+
+
+def per_axis(value: int) -> str:
+    v = show(value)
+    return f"must be a tuple with one entry per axis; write ({v},) for one axis, ({v}, {v}) for two"
+
+
+def set_window(layer: Layer, window: Sliding, **more: object) -> None:
+    """The window's arguments in the shortest form that means the same, so that equal layers compare equal; and `more`."""
+    plain: dict[str, object] = {
+        "kernel_size": window.kernel,
+        "padding": short([lo if lo == hi else (lo, hi) for lo, hi in window.padding]),
+        "dilation": short(window.dilation),
+        **more,
+    }
+    for name, value in plain.items():
+        object.__setattr__(layer, name, value)
+
+
+def short(entries: Sequence[Any]) -> Any:
+    """A lone integer where it says the same on every axis."""
+    first = entries[0]
+    return first if isinstance(first, int) and all(entry == first for entry in entries) else tuple(entries)

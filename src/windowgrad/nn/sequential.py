@@ -1,0 +1,84 @@
+"""Layers one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from windowgrad.arguments import counted, ints
+from windowgrad.errors import KindError, WindowError, show
+from windowgrad.nn.layer import Layer, Shape, check_init, saying, shape_of
+from windowgrad.nn.summary import Row
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Sequential(Layer):
+    """`layers` one after the other, of which each may be a `Sequential` itself. Its parameters are a tuple, one per layer.
+
+    Errors and the summary count the layers from 0, as `layers` and the parameters do.
+    """
+
+    layers: tuple[Layer, ...]
+
+    def __init__(self, *layers: Layer) -> None:
+        for place, layer in enumerate(layers):
+            if not isinstance(layer, Layer):
+                hint = f"; write {layer.__name__}(...)" if isinstance(layer, type) and issubclass(layer, Layer) else ""
+                raise KindError(f"layer {place} of Sequential: {show(layer)} is no layer{hint}")
+        object.__setattr__(self, "layers", layers)
+
+    def __repr__(self) -> str:
+        return f"Sequential({', '.join(map(repr, self.layers))})"
+
+    def result(self, shape: Shape) -> Shape:
+        for place, layer in enumerate(self.layers):
+            with self._at(place):
+                shape = layer.out_shape(shape)
+        return shape
+
+    def out_shape(self, in_shape: Shape) -> Shape:
+        """The shape of the output, batch axis included. Nothing is computed; an error names the layer that does not fit."""
+        return self.result(ints("in_shape", in_shape, least=0))
+
+    def init(self, rng: np.random.Generator, in_shape: Shape, dtype: Any = np.float32) -> tuple[Any, ...]:
+        """A tuple of every layer's parameters, drawn in their order; nothing is drawn when a layer does not fit."""
+        check_init(rng, dtype)
+        self.out_shape(in_shape)
+        params, shape = [], in_shape
+        for place, layer in enumerate(self.layers):
+            with self._at(place):
+                params.append(layer.init(rng, shape, dtype))
+                shape = layer.out_shape(shape)
+        return tuple(params)
+
+    def __call__(self, params: Any, x: Any) -> Any:
+        """The output for `x`, an array of any kind or a variable of a tape, with these parameters."""
+        shape_of(x)
+        if not isinstance(params, (tuple, list)):
+            wanted = f"a tuple with one entry for each of {counted('layer', len(self.layers))}"
+            raise KindError(f"Sequential: params={show(params)}: must be {wanted}, not {type(params).__name__}")
+        if len(params) != len(self.layers):
+            raise WindowError(
+                f"Sequential: params has {counted('entry', len(params))} for {counted('layer', len(self.layers))}"
+            )
+        return self.apply(params, x)
+
+    def apply(self, params: Sequence[Any], x: Any) -> Any:
+        for place, (layer, own) in enumerate(zip(self.layers, params, strict=True)):
+            with self._at(place):
+                x = layer(own, x)
+        return x
+
+    def rows(self, in_shape: Shape, place: str) -> list[Row]:
+        rows, shape = [], in_shape
+        for number, layer in enumerate(self.layers):
+            with self._at(number):
+                rows += layer.rows(shape, f"{place}.{number}" if place else str(number))
+                shape = layer.out_shape(shape)
+        return rows
+
+    def _at(self, place: int) -> Any:
+        return saying(f"layer {place} of Sequential, ")
