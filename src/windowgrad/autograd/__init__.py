@@ -1,7 +1,8 @@
 """The tape, the transforms, and the array operators that a network needs."""
 
 from windowgrad.autograd.checking import check_grads
-from windowgrad.autograd.tape import Gradients, Node, Tape, Var
+from windowgrad.autograd.gradients import Gradients
+from windowgrad.autograd.tape import Node, Tape, Var
 from windowgrad.autograd.transforms import grad, hvp, jacobian, jvp, value_and_grad, vjp
 
 __all__ = ["Gradients", "Node", "Tape", "Var", "check_grads", "grad", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]

@@ -80,7 +80,7 @@ def pushed(op: Op, params: Params, xs: Sequence[Any], dxs: Sequence[Any]) -> Any
     """J(x)·dx. Where it is bilinear, f(dx, w) and f(x, dw), of which either may be missing."""
     if not moves(dxs):
         return None
-    if op.linear and len(op.inputs) > 1 and any(dx is None for dx in dxs[:2]):
+    if op.linear and op.curve and any(dx is None for dx in dxs[:2]):  # linear in each of two
         (x, w), (dx, dw) = xs[:2], dxs[:2]
         bias = [db for db in dxs[2:] if db is not None]
         if dx is None and dw is None:

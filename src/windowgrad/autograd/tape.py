@@ -8,7 +8,7 @@ grads = tape.backward(loss)        # grads[x], grads["x"]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.autograd import drawing
+from windowgrad.autograd.gradients import Gradients
 from windowgrad.autograd.steps import Step, plus, zeros_like
 from windowgrad.autograd.tracer import Tracer, as_value, next_level
 from windowgrad.dispatch import run
@@ -70,25 +71,6 @@ class Var(Tracer):
         return self.tape.follow(op, rule, params, arrays, needs)
 
 
-class Gradients(Mapping[Any, Any]):
-    """Gradients by variable, by id or by name. A variable that the output does not depend on has zeros."""
-
-    def __init__(self, tape: Tape, found: Mapping[int, Any]) -> None:
-        self._tape, self._found = tape, found
-
-    def __getitem__(self, key: Var | int | str) -> Any:
-        return self._found[self._tape.find(key, self._found)]
-
-    def __iter__(self) -> Iterator[Var]:
-        return (Var(self._tape, node) for node in self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __repr__(self) -> str:
-        return f"Gradients({', '.join(drawing.described(self._tape, node) for node in self._found)})"
-
-
 class Tape:
     """Records what is computed with its variables. `timed` also records how long each operator took."""
 
@@ -113,6 +95,10 @@ class Tape:
         if name is not None:
             self._names[name] = var.id
         return var
+
+    def var(self, node: int) -> Var:
+        """The variable of a node that is there."""
+        return Var(self, self.find(node, range(len(self.nodes))))
 
     def _append(self, node: Node) -> Var:
         self.nodes.append(node)

@@ -1,0 +1,30 @@
+"""What a walk back over a tape gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from windowgrad.autograd import drawing
+
+if TYPE_CHECKING:
+    from windowgrad.autograd.tape import Tape, Var
+
+
+class Gradients(Mapping[Any, Any]):
+    """Gradients by variable, by id or by name. A variable that the output does not depend on has zeros."""
+
+    def __init__(self, tape: Tape, found: Mapping[int, Any]) -> None:
+        self._tape, self._found = tape, found
+
+    def __getitem__(self, key: Var | int | str) -> Any:
+        return self._found[self._tape.find(key, self._found)]
+
+    def __iter__(self) -> Iterator[Var]:
+        return (self._tape.var(node) for node in self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return f"Gradients({', '.join(drawing.described(self._tape, node) for node in self._found)})"
