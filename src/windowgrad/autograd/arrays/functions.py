@@ -129,7 +129,7 @@ def by_float(ufunc: Callable[..., Any], params: Params, x: Array) -> Any:
 
 
 def _relu(params: Params, x: Array) -> Any:
-    return np.maximum(x, np.zeros((), x.dtype))
+    return _gate(params, x, x)  # and so 0 of −0, which NumPy's maximum does not say
 
 
 def _relu_push(params: Params, x: Any, dx: Any) -> Any:
@@ -141,7 +141,12 @@ def _relu_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
 
 
 def _gate(params: Params, x: Array, dx: Array) -> Any:
-    """By a mask of bits: `where` guesses each cell, and is wrong half of the time."""
+    """By a kernel, or by a mask of bits: NumPy's `where` guesses each cell, and is wrong half of the time."""
+    if x.size >= LEAST:
+        from windowgrad.kernels import rectify  # it loads Numba, so not before it is needed
+
+        if rectify.fits(x, dx):
+            return rectify.gated(x, dx)
     bits = np.dtype(f"i{dx.dtype.itemsize}")
     mask = np.asarray(np.less_equal(x, 0).view(np.int8) - np.int8(1)).astype(bits, copy=False)
     return np.bitwise_and(mask, dx.view(bits), out=mask).view(dx.dtype)
