@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from functools import partial
 from typing import Any
 
@@ -148,12 +149,12 @@ def shaped(x: Any, shape: Shape) -> Any:
 
 
 BOTH = ("a", "b")
-ADD = native_op("add", PairParams, partial(by_ufunc, np.add), partial(by_ufunc, np.add), _add_push, _add_pull, inputs=BOTH)
+ADD = native_op("add", PairParams, partial(by_ufunc, np.add), partial(by_cell, operator.add), _add_push, _add_pull, inputs=BOTH)
 SUBTRACT = native_op(
     "subtract",
     PairParams,
     partial(by_ufunc, np.subtract),
-    partial(by_ufunc, np.subtract),
+    partial(by_cell, operator.sub),
     _subtract_push,
     _subtract_pull,
     inputs=BOTH,
@@ -162,7 +163,7 @@ MULTIPLY = native_op(
     "multiply",
     PairParams,
     partial(by_ufunc, np.multiply),
-    partial(by_ufunc, np.multiply),
+    partial(by_cell, operator.mul),
     _multiply_push,
     _multiply_pull,
     linear=True,
@@ -173,7 +174,7 @@ NEGATIVE = native_op(
     "negative",
     EachParams,
     partial(by_ufunc, np.negative),
-    partial(by_ufunc, np.negative),
+    partial(by_cell, operator.neg),
     _negative_push,
     _negative_pull,
     linear=True,

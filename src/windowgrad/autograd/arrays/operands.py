@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Complex, Integral, Real
 from typing import Any
@@ -13,6 +12,8 @@ from windowgrad.errors import OptionError, show
 from windowgrad.kernels.dtypes import is_float
 
 PLAIN = frozenset({int, float, bool})
+SAFE = 2**15
+"""Up to here no float overflows."""
 
 
 def operands(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> tuple[Any, Any]:
@@ -24,10 +25,13 @@ def operands(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> tuple[Any, 
 
 def operand(x: Any, name: str = "x", beside: Any = None) -> Any:
     """`x` as an array; a number gets the dtype it has beside the array `beside`."""
-    if isinstance(x, np.generic):
-        return np.asarray(x)
-    if type(x) not in PLAIN and not is_number(x):
-        return x
+    if type(x) not in PLAIN:
+        if type(x) is np.ndarray:
+            return x
+        if isinstance(x, np.generic):
+            return np.asarray(x)
+        if not is_number(x):
+            return x
     dtype = getattr(beside, "dtype", None)
     if not isinstance(dtype, np.dtype):
         return np.asarray(x) if type(x) in PLAIN else boxed(x)
@@ -36,13 +40,11 @@ def operand(x: Any, name: str = "x", beside: Any = None) -> Any:
 
 def is_number(x: Any) -> bool:
     """Whether it is a real number, perhaps of somebody's own kind: it multiplies and compares, and is no array or sequence."""
+    if any(hasattr(x, name) for name in ("shape", "__windowgrad__", "__array__", "__len__")):
+        return False
     if isinstance(x, (Real, Decimal)):
         return True
-    known = isinstance(x, (str, bytes, Sequence, set, dict, Complex)) or any(map(x.__class__.__dict__.__contains__, ARRAYLIKE))
-    return not known and not hasattr(x, "shape") and hasattr(x, "__mul__") and hasattr(x, "__gt__")
-
-
-ARRAYLIKE = ("__windowgrad__", "__array__", "__len__")
+    return not isinstance(x, Complex) and hasattr(x, "__mul__") and hasattr(x, "__gt__")
 
 
 def boxed(x: Any) -> np.ndarray[Any, Any]:
@@ -58,9 +60,11 @@ def weak(x: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         return np.asarray(x)
     if not is_float(dtype):
         dtype = np.result_type(dtype, 0 if isinstance(x, Integral) else 0.0)
-    number = int(x) if isinstance(x, Integral) else float(x)
     try:
-        with np.errstate(over="ignore"):
-            return np.array(number, dtype=dtype)
+        number = int(x) if isinstance(x, Integral) else float(x)
+        if is_float(dtype) and not -SAFE < number < SAFE:
+            with np.errstate(over="ignore"):
+                return np.array(number, dtype=dtype)
+        return np.array(number, dtype=dtype)
     except OverflowError:
         raise OptionError(f"{name}={show(x)}: beyond the range of {dtype}, which it has beside the other operand") from None

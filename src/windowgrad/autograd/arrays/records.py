@@ -51,6 +51,11 @@ def broadcast(names: Sequence[str], *shapes: Shape) -> Shape:
     return tuple(m if n == 1 else n for n, m in zip(a, b, strict=True))
 
 
+def repeats(x: Shape, shape: Shape) -> bool:
+    """Whether an array of shape `x` can be repeated to `shape`."""
+    return len(x) <= len(shape) and all(n in (1, m) for n, m in zip(reversed(x), reversed(shape), strict=False))
+
+
 @dataclass(frozen=True)
 class EachParams(Params):
     """Cell by cell, of one array."""
@@ -99,7 +104,7 @@ class RepeatParams(Params):
 
     def out_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes
-        if len(x) > len(self.shape) or broadcast(("x", "shape"), x, self.shape) != self.shape:
+        if not repeats(x, self.shape):
             raise WindowError(f"shape={self.shape}: x of shape {x} cannot be repeated to it")
         return self.shape
 
@@ -112,7 +117,9 @@ class CollectParams(Params):
 
     def out_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes
-        return RepeatParams(x).out_shape(self.shape) and self.shape
+        if not repeats(self.shape, x):
+            raise WindowError(f"shape={self.shape}: x of shape {x} cannot be summed to it")
+        return self.shape
 
 
 @dataclass(frozen=True)

@@ -72,9 +72,10 @@ def averaged(x: Array, axes: tuple[int, ...], keepdims: bool, count: int) -> Any
 
 
 def averaged_objects(x: Array, axes: tuple[int, ...], keepdims: bool, count: int) -> Any:
-    if not count and x.ndim - len(axes) * (not keepdims) == 0:
+    y = added(x, axis=axes, keepdims=keepdims)
+    if not count and np.size(y):
         raise WindowError(f"x of shape {x.shape}: must have a cell, for the mean of none is no number")
-    return np.frompyfunc(scalar.divide, 2, 1)(added(x, axis=axes, keepdims=keepdims), count)
+    return np.frompyfunc(scalar.divide, 2, 1)(y, count)
 
 
 def _mean(params: ReduceParams, x: Array) -> Any:

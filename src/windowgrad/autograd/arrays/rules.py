@@ -80,9 +80,11 @@ def by_ufunc(ufunc: Callable[..., Any], params: Params, *xs: Array) -> Any:
     """A function of NumPy's on whole arrays."""
     try:
         return ufunc(*xs)
-    except TypeError as error:  # minus of bool
+    except TypeError:  # there is no minus of bool
         kinds = " and ".join(str(x.dtype) for x in xs)
-        raise KindError(f"{ufunc.__name__} is not there for {kinds}: {error}") from error
+        raise KindError(
+            f"{ufunc.__name__} cannot compute with {kinds}: turn it into a number first, as by astype(int)"
+        ) from None
 
 
 def by_cell(function: Callable[..., Any], params: Params, *xs: Array) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
 from windowgrad.autograd.arrays.operands import operand
 from windowgrad.autograd.arrays.records import FlattenParams, PermuteParams, ReshapeParams
 from windowgrad.autograd.arrays.rules import Array, native_op
@@ -46,7 +44,7 @@ reshaping, flattening, permuting = remember(ReshapeParams), remember(FlattenPara
 
 
 def _reshape(params: Params, x: Array) -> Array:
-    return np.reshape(x, params.out_shape(x.shape))
+    return x.reshape(params.out_shape(x.shape))
 
 
 def _reshape_push(params: ReshapeParams, x: Any, dx: Any) -> Any:
@@ -62,7 +60,7 @@ def _flatten_push(params: FlattenParams, x: Any, dx: Any) -> Any:
 
 
 def _transpose(params: PermuteParams, x: Array) -> Array:
-    return np.transpose(x, params.axes)
+    return x.transpose(params.axes)
 
 
 def _transpose_push(params: PermuteParams, x: Any, dx: Any) -> Any:
