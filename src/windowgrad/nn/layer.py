@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,7 +49,7 @@ class Layer(ABC):
     def out_shape(self, in_shape: Shape) -> Shape:
         """The shape of the output, batch axis included. Nothing is computed; an error names the layer that does not fit."""
         shape = ints("in_shape", in_shape, least=0)
-        with saying(f"{self!r}: "):
+        with Saying("{!r}: ", self):
             return self.result(shape)
 
     def init(self, rng: np.random.Generator, in_shape: Shape, dtype: Any = np.float32) -> Any:
@@ -59,24 +60,25 @@ class Layer(ABC):
         """
         kind = check_init(rng, dtype)
         self.out_shape(in_shape)
-        with saying(f"{self!r}: "):
+        with Saying("{!r}: ", self):
             return drawn(rng, self.sizes(ints("in_shape", in_shape, least=0)), kind)
 
     def __call__(self, params: Any, x: Any) -> Any:
         """The output for `x`, an array of any kind or a variable of a tape, with these parameters."""
-        with saying(f"{self!r}: "):
+        with Saying("{!r}: ", self):
             shape = shape_of(x)
             return self.apply(checked(params, self.sizes(shape), shape), x)
 
     def summary(self, in_shape: Shape) -> str:
         """A table of every layer's output shape, parameters and multiply-adds, with totals, to be printed."""
-        return table(type(self).__name__, ints("in_shape", in_shape, least=0), self.rows(in_shape, ""))
+        shape = ints("in_shape", in_shape, least=0)
+        return table(type(self).__name__, shape, self.rows(shape, ""))
 
     def rows(self, in_shape: Shape, place: str) -> list[Row]:
         """The layer in the table; `place` is where it stands, as in `params`."""
         out = self.out_shape(in_shape)
-        parameters = sum(math.prod(size) for size in self.sizes(tuple(in_shape)).values())
-        return [Row(place, repr(self), out, parameters, self.work(tuple(in_shape)))]
+        parameters = sum(math.prod(size) for size in self.sizes(in_shape).values())
+        return [Row(place, repr(self), out, parameters, self.work(in_shape))]
 
     def __repr__(self) -> str:
         return described(self, repr)
@@ -102,14 +104,20 @@ def making(layer: Layer) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def saying(where: str) -> Iterator[None]:
-    """Around the work of a layer: an error says first where it happened."""
-    try:
-        yield
-    except WindowgradError as error:
-        error.args = (where + str(error.args[0]), *error.args[1:])
-        raise
+class Saying:
+    """Around the work of a layer: an error says first where it happened. Nothing is written while all is well."""
+
+    __slots__ = ("pattern", "where")
+
+    def __init__(self, pattern: str, where: object) -> None:
+        self.pattern, self.where = pattern, where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, WindowgradError):
+            error.args = (self.pattern.format(self.where) + str(error.args[0]), *error.args[1:])
 
 
 # --- parameters --------------------------------------------------------------------------------------------------
@@ -137,7 +145,7 @@ def drawn(rng: np.random.Generator, sizes: dict[str, Shape], dtype: np.dtype[Any
 
 def checked(params: Any, sizes: dict[str, Shape], shape: Shape) -> Mapping[str, Any]:
     """`params`, which has exactly the names and shapes it must have for an input of this shape."""
-    if not isinstance(params, Mapping):
+    if not isinstance(params, (dict, Mapping)):  # most are a dict, which is found out faster
         wanted = f"a dict with {_listed(sizes)}" if sizes else "an empty dict"
         raise KindError(f"params={show(params)}: must be {wanted}, not {type(params).__name__}")
     if params.keys() != sizes.keys():

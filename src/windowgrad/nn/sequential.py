@@ -10,7 +10,7 @@ import numpy as np
 
 from windowgrad.arguments import counted, ints
 from windowgrad.errors import KindError, WindowError, show
-from windowgrad.nn.layer import Layer, Shape, check_init, saying, shape_of
+from windowgrad.nn.layer import Layer, Saying, Shape, check_init, shape_of
 from windowgrad.nn.summary import Row
 
 
@@ -80,5 +80,5 @@ class Sequential(Layer):
                 shape = layer.out_shape(shape)
         return rows
 
-    def _at(self, place: int) -> Any:
-        return saying(f"layer {place} of Sequential, ")
+    def _at(self, place: int) -> Saying:
+        return Saying("layer {} of Sequential, ", place)
