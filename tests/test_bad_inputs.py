@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 import bad_inputs
+import bad_inputs_array_ops
 import bad_inputs_arrays
 import bad_inputs_conv
 import bad_inputs_options
@@ -17,7 +18,15 @@ import windowgrad as wg
 
 CASES = [
     case
-    for group in (bad_inputs, bad_inputs_options, bad_inputs_arrays, bad_inputs_conv, bad_inputs_records, bad_inputs_out)
+    for group in (
+        bad_inputs,
+        bad_inputs_options,
+        bad_inputs_arrays,
+        bad_inputs_conv,
+        bad_inputs_records,
+        bad_inputs_out,
+        bad_inputs_array_ops,
+    )
     for case in group.CASES
 ]
 NAMED = (bad_inputs.X, bad_inputs.ROW, bad_inputs.WEIGHT, bad_inputs.TURNED)

@@ -89,13 +89,14 @@ def log_cell(a: Any) -> Any:
 
 
 def tanh_cell(a: Any) -> Any:
-    """(1 − e) ÷ (1 + e) with e = exp(−2·|a|), and the sign of a."""
+    """(1 − e⁻²ᵃ) ÷ (1 + e⁻²ᵃ), or the same with exp(2a): the one whose exponent is not positive."""
     if isinstance(a, float):
         return math.tanh(a)
-    if positive(-a):
-        return -tanh_cell(-a)
-    e = transcendental(scalar.exp, "tanh", -2 * a)
-    return (1 - e) / (1 + e)
+    if positive(a):
+        e = transcendental(scalar.exp, "tanh", -2 * a)
+        return (1 - e) / (1 + e)
+    e = transcendental(scalar.exp, "tanh", 2 * a)
+    return (e - 1) / (e + 1)
 
 
 def sigmoid_cell(a: Any) -> Any:

@@ -113,9 +113,7 @@ def checked(labels: Array, classes: int) -> Array:
     wrong = (labels < 0) | (labels >= classes)
     if wrong.any():
         where = tuple(map(int, np.argwhere(wrong)[0]))
-        raise OptionError(
-            f"labels: {show(int(labels[where]))} at {where}, must be from 0 to {classes - 1}, the number of a class"
-        )
+        raise OptionError(f"labels: {show(int(labels[where]))} at {where}, must be from 0 to {classes - 1}")
     return labels.astype(np.intp, copy=False)[..., None]
 
 

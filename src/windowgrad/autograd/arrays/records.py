@@ -40,14 +40,15 @@ def axes_of(name: str, axes: Sequence[int], x: Shape) -> tuple[int, ...]:
     return found
 
 
-def broadcast(names: Sequence[str], *shapes: Shape) -> Shape:
-    """The shape of two arrays together: aligned at the end, an axis of length 1 is repeated."""
+def broadcast(said: str, *shapes: Shape) -> Shape:
+    """The shape of two arrays together: aligned at the end, an axis of length 1 is repeated. `said` is how to name both."""
     rank = max(map(len, shapes))
     a, b = ((1,) * (rank - len(shape)) + shape for shape in shapes)
     for axis, (n, m) in enumerate(zip(a, b, strict=True)):
         if n != m and 1 not in (n, m):
-            both = " and ".join(f"{name} of shape {shape}" for name, shape in zip(names, shapes, strict=True))
-            raise WindowError(f"{both}: have {n} and {m} on axis {axis - rank}, must be equal, or one of them 1")
+            raise WindowError(
+                f"{said.format(*shapes)}: have {n} and {m} on axis {axis - rank}, must be equal, or one of them 1"
+            )
     return tuple(m if n == 1 else n for n, m in zip(a, b, strict=True))
 
 
@@ -71,7 +72,7 @@ class PairParams(Params):
 
     def out_shape(self, *shapes: Shape) -> Shape:
         a, b = shapes
-        return a if a == b else broadcast("ab", a, b)
+        return a if a == b else broadcast("a of shape {} and b of shape {}", a, b)
 
 
 @dataclass(frozen=True)
@@ -222,9 +223,9 @@ class MatmulParams(Params):
                 raise WindowError(f"{name} of shape (): must have at least one axis; multiply scales by a number")
         a, b = shapes
         if a[-1] != b[-2:][0]:
-            which = "the last axis" if len(b) == 1 else "the last but one"
+            which = "the last axis" if len(b) == 1 else "the last axis but one"
             raise WindowError(f"b of shape {b}: must have {a[-1]} on {which}, as a of shape {a} has on its last")
-        lead = broadcast(("the leading axes of a", "of b"), a[:-2], b[:-2])
+        lead = broadcast("the leading axes {} of a and {} of b", a[:-2], b[:-2])
         return lead + a[:-1][-1:] + (b[-1:] if len(b) > 1 else ())
 
 

@@ -1,7 +1,8 @@
 """How rules become a record, and the linear operators that give a derivative the shape and dtype of what it belongs to.
 
 The rule forward gets NumPy arrays. The rules jvp and vjp are written with the functions of this package only, so an array
-that records what is done to it can be differentiated again, to any order.
+that records what is done to it can be differentiated again, to any order. A gradient may be the array `g` itself or a view
+of it, and two gradients may be one array, so nothing is added to them in place.
 """
 
 from __future__ import annotations
