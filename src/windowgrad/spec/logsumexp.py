@@ -70,4 +70,25 @@ def vjp(params: SmoothParams, x: Any, g: Any) -> tuple[Array]:
     return (gx,)
 
 
-OP = Op(name="smooth_max_pool", params=SmoothParams, forward=forward, jvp=jvp, vjp=vjp, exact=False)
+def curve(rules: Op, params: SmoothParams, xs: Any, dxs: Any, exs: Any) -> Any:
+    """β times the covariance of the two tangents under the weights."""
+    (x,), (dx,), (ex,) = xs, dxs, exs
+    return params.beta * (rules.jvp(params, x, dx * ex) - rules.jvp(params, x, dx) * rules.jvp(params, x, ex))
+
+
+def curve_back(rules: Op, params: SmoothParams, xs: Any, dxs: Any, g: Any) -> tuple[Any]:
+    (x,), (dx,) = xs, dxs
+    (spread,), (moved,) = rules.vjp(params, x, g), rules.vjp(params, x, g * rules.jvp(params, x, dx))
+    return (params.beta * (dx * spread - moved),)
+
+
+OP = Op(
+    name="smooth_max_pool",
+    params=SmoothParams,
+    forward=forward,
+    jvp=jvp,
+    vjp=vjp,
+    exact=False,
+    curve=curve,
+    curve_back=curve_back,
+)
