@@ -23,8 +23,8 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     if op.name not in KERNELS:
         return NotImplemented
     names = argument_names(op, rule, len(arrays))
-    others: list[Any] = [type(a) for a in arrays if not isinstance(a, jax.Array)]
-    if any(map(computes_itself, others)):
+    classes: list[Any] = [type(a) for a in arrays]
+    if not {compute, None}.issuperset(map(computes_itself, classes)):
         return NotImplemented  # it is for the other kind of array to say what they are together
     given = [as_jax(name, a) for name, a in zip(names, arrays, strict=True)]
     params = plain(params)
@@ -40,10 +40,11 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
 
 def as_jax(name: str, array: Any) -> jax.Array:
     """A JAX array of machine numbers, or a NumPy array as JAX sees it."""
-    if isinstance(array, jax.Array):
+    kind: Any = type(array)
+    if computes_itself(kind) is compute:
         if not isinstance(array.dtype, np.dtype):
             raise KindError(f"{name}: an array of {array.dtype} cannot be computed with")
-        return array
+        return array if isinstance(array, jax.Array) else jnp.asarray(array)  # JAX's own constants are no jax.Array
     if not isinstance(array, np.ndarray):
         raise KindError(f"{name}: must be a JAX or NumPy array, as the others are, not {type(array).__qualname__}")
     check_array(name, array)
