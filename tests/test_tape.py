@@ -100,6 +100,9 @@ def test_an_error_leaves_the_tape_as_it_was_and_names_operator_nodes_and_shapes(
         "[conv2d(x:",
     ):
         assert part in str(caught.value)
+    with pytest.raises(wg.WindowError, match=r"stride=0 .* \(in max_pool2d of nodes 0 x: float64\(1, 3, 8, 8\)\) \[max_pool2d"):
+        wg.max_pool2d(x, 2, stride=0)
+    assert tape.nodes == before
     with pytest.raises(ZeroDivisionError):
         wg.Tape().leaf(fractions_of(np.array([[1]]))) / fractions_of(np.array([[0]]))
 

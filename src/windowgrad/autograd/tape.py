@@ -63,8 +63,13 @@ class Var(Tracer):
     def requires_grad(self) -> bool:
         return self.node.requires_grad
 
+    @property
+    def described(self) -> str:
+        """What an error says of it: `3 conv2d: float32(1, 3, 8, 8)`."""
+        return drawing.described(self.tape, self.id)
+
     def __repr__(self) -> str:
-        return f"Var({drawing.described(self.tape, self.id)})"
+        return f"Var({self.described})"
 
     def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
         return self.tape.follow(op, rule, params, arrays, needs)
