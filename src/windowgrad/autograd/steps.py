@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from windowgrad.autograd.arrays import add
 from windowgrad.autograd.tracer import highest
 from windowgrad.dispatch import run
 from windowgrad.ops import OPS
@@ -115,4 +116,4 @@ def plus(a: Any, b: Any) -> Any:
     """a + b, where None is zero."""
     if a is None or b is None:
         return b if a is None else a
-    return grid(a + b)
+    return grid(a + b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else add(a, b)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from windowgrad.autograd import trees
-from windowgrad.autograd.arrays import reshape
+from windowgrad.autograd.arrays import add, multiply, reshape
 from windowgrad.autograd.pushing import Pushed, parts
-from windowgrad.autograd.steps import zeros_like
+from windowgrad.autograd.steps import plus, zeros_like
 from windowgrad.autograd.tape import Tape, Var
-from windowgrad.autograd.tracer import Tracer, next_level
+from windowgrad.autograd.tracer import next_level
 from windowgrad.errors import KindError, OptionError, WindowError, show
 
 Function = Callable[..., Any]
@@ -48,7 +48,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...
         starts: dict[int, Any] = {}
         for y, part in zip(ys, gs, strict=True):
             if _is_of(y, tape):
-                starts[y.id] = starts[y.id] + part if y.id in starts else part
+                starts[y.id] = plus(starts.get(y.id), part)
         found = tape.walk(starts, range(len(xs)))
         pulled: tuple[Any, ...] = trees.unflatten(structure, [found[i] for i in range(len(xs))])
         return pulled
@@ -152,14 +152,14 @@ def _stacked(lines: Sequence[Sequence[Any]], along: Any, others: Sequence[Any], 
     for i, other in enumerate(others):
         parts = [line[i] for line in lines]
         shape = along.shape + other.shape if front else other.shape + along.shape
-        if parts and not any(isinstance(part, Tracer) for part in parts):
+        if parts and all(isinstance(part, np.ndarray) for part in parts):
             found.append(np.stack(parts, axis=0 if front else -1).reshape(shape))
             continue
         wide = along.shape + (1,) * len(other.shape) if front else along.shape
         thin = other.shape if front else other.shape + (1,) * len(along.shape)
         total: Any = np.zeros(shape, dtype=other.dtype)
         for part, (unit,) in zip(parts, _bases([along], 0), strict=True):
-            total = total + reshape(part, thin) * unit.reshape(wide)
+            total = add(total, multiply(reshape(part, thin), unit.reshape(wide)))
         found.append(total)
     return found
 
