@@ -1,7 +1,9 @@
 """The picture of a tape can be read: no box covers another, every text fits, and no edge runs behind a box."""
 
+import doctest
 import re
 from itertools import combinations
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -122,3 +124,16 @@ def test_an_argument_that_stands_twice_has_two_edges_to_be_seen():
     _, root = drawn(squares)
     paths = [path.get("d") for path in root.findall(f"{TAG}path")]
     assert len(set(paths)) == len(paths) == 6
+
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_the_picture_of_the_page_is_that_of_its_example():
+    """Else write it anew: docs/tape.svg is what this test compares it with, and a line end."""
+    page = (DOCS / "differentiation.md").read_text(encoding="utf-8")
+    known = {}
+    for block in re.findall("```python\n(.*?)```", page[: page.index("tape.svg")], flags=re.DOTALL):
+        for example in doctest.DocTestParser().get_examples(block):
+            exec(compile(example.source, "differentiation.md", "exec"), known)
+    assert (DOCS / "tape.svg").read_text(encoding="utf-8") == known["tape"].to_svg() + "\n"

@@ -177,6 +177,9 @@ def test_a_variable_is_not_mistaken_for_an_array_or_a_condition():
         np.asarray(x)
     with pytest.raises(wg.KindError, match="neither true nor false"):
         bool(x)
+    for compare in (lambda: x > 0, lambda: x <= 0, lambda: x < x, lambda: np.ones(2) <= x):
+        with pytest.raises(wg.KindError, match=r"neither greater nor less than another; compare its \.value"):
+            compare()
     assert (np.ones(2) + x).value.tolist() == [2, 2]
     assert float(wg.sum(x)) == 2
 

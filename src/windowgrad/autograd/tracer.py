@@ -116,6 +116,11 @@ class Tracer:
     def __bool__(self) -> NoReturn:
         raise KindError("a value under differentiation is neither true nor false; decide by its .value")
 
+    def _compared(self, other: Any) -> NoReturn:
+        raise KindError("a value under differentiation is neither greater nor less than another; compare its .value")
+
+    __gt__ = __lt__ = __ge__ = __le__ = _compared
+
 
 def as_value(name: str, value: Any) -> Any:
     """An array, a tracer or what computes for itself; a number becomes an array with no axes."""
