@@ -80,6 +80,18 @@ def test_an_output_of_many_elements_needs_a_gradient():
     assert tape.backward(x * 2, np.full((2, 3), 5.0))[x].tolist() == [[10] * 3] * 2
 
 
+def test_a_gradient_that_stands_on_the_tape_itself_is_refused():
+    """It would be walked as if all else were constant, and give a wrong second derivative."""
+    tape = wg.Tape()
+    x = tape.leaf(np.array(3.0))
+    y = x * x * x
+    with pytest.raises(wg.KindError, match=r"grad: Var\(0 leaf: float64\(\)\) is of this tape"):
+        tape.backward(y, x)
+    other = wg.Tape()
+    slope = tape.backward(y, other.leaf(np.array(1.0), name="g"))[x]
+    assert float(other.backward(slope)["g"]) == 27
+
+
 def test_a_second_backward_gives_the_same():
     tape = wg.Tape()
     loss = small_network(tape)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.autograd import drawing
-from windowgrad.autograd.steps import Step, plus, zeros_like
+from windowgrad.autograd.steps import Step, as_derivative, plus, zeros_like
 from windowgrad.autograd.tracer import Tracer, as_value, next_level
 from windowgrad.dispatch import run
 from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError, show
@@ -167,9 +167,11 @@ class Tape:
             grad = np.ones(value.shape, dtype=value.dtype)
         elif (grad := as_value("grad", grad)).shape != value.shape:
             raise WindowError(f"grad of shape {grad.shape}: must be {value.shape}, that of the output")
+        elif isinstance(grad, Var) and grad.tape is self:
+            raise KindError(f"grad: {grad!r} is of this tape, which is walked and not recorded; nest wg.grad or wg.jvp instead")
         wanted = [i for i, node in enumerate(self.nodes) if node.requires_grad and not node.parents and node.backward is None]
         asked = wanted if of is None else [self.find(key, range(len(self.nodes))) for key in of]
-        return Gradients(self, self.walk({start: grad}, asked))
+        return Gradients(self, self.walk({start: as_derivative(grad)}, asked))
 
     def walk(self, gradients: dict[int, Any], asked: Sequence[int]) -> dict[int, Any]:
         """From gradients of some nodes to those of the nodes asked for. The others are freed as soon as they are used."""
