@@ -14,7 +14,6 @@ from windowgrad.demo.network import network
 from windowgrad.demo.training import Recipe, State
 
 LOSS, RIGHT, MAPS = "#2f6db3", "#e08a1e", "magma"  # colours
-COLUMNS = 8
 
 
 def draw(path: Path, recipe: Recipe, state: State, tested: Digits) -> None:
@@ -60,24 +59,29 @@ def draw_maps(figure: Any, recipe: Recipe, state: State, tested: Digits) -> None
     for layer, params in zip(model.layers, state.params, strict=True):
         x = layer(params, x)
         outputs.append(x[0])
-    rows = [
-        ("conv 3×3, relu: 8×8", outputs[1]),
-        (f"{recipe.pool} pooling 2×2: 4×4", outputs[2]),
-        ("conv 3×3, relu: 4×4", outputs[4][:COLUMNS]),
-        ("", outputs[4][COLUMNS:]),
-    ]
+    first, pooled, second = outputs[1], outputs[2], outputs[4]
+    rows = {
+        "after conv 3×3 and relu: 8 maps of 8×8": first,
+        f"after {recipe.pool} pooling 2×2: 8 maps of 4×4": pooled,
+        "after conv 3×3 and relu: 16 maps of 4×4, of which these are the first 8": second[: len(pooled)],
+        "and the other 8": second[len(pooled) :],
+    }
     left, right = figure.subfigures(1, 2, width_ratios=(1, 4))
     image, votes = left.subplots(2, 1, height_ratios=(3, 2))
     show(image, tested.images[place, 0], "gray")
     image.set_title(f"the most doubtful image, a {tested.labels[place]}", fontsize=10)
     draw_votes(votes, likelihoods(outputs[-1]))
-    panels = right.subplots(len(rows), COLUMNS)
-    for line, (title, maps) in zip(panels, rows, strict=True):
-        top = max(float(maps.max()), 1e-6)
-        for panel, values in zip(line, maps, strict=True):
-            show(panel, values, MAPS, (0, top))
-        if title:
-            line[0].set_title(title, fontsize=9, loc="left")
+    for axes, (title, maps) in zip(right.subplots(len(rows), 1), rows.items(), strict=True):
+        show(axes, side_by_side(maps), MAPS)
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.axis("off")
+
+
+def side_by_side(maps: Any) -> Any:
+    """Maps in one image, with gaps of NaN between them, which stay white."""
+    size = maps.shape[-1]
+    gaps = np.full((*maps.shape[:-1], size // 4), np.nan, maps.dtype)
+    return np.hstack(list(np.concatenate([maps, gaps], axis=-1)))[:, : -(size // 4)]
 
 
 def likelihoods(logits: Any) -> Any:
@@ -95,7 +99,7 @@ def draw_votes(axes: Any, likely: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def show(axes: Any, values: Any, colours: str, limits: tuple[float, float] | None = None) -> None:
-    axes.imshow(values, cmap=colours, clim=limits)
+def show(axes: Any, values: Any, colours: str) -> None:
+    axes.imshow(values, cmap=colours, interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
