@@ -19,6 +19,7 @@ from windowgrad.demo import checkpoint
 from windowgrad.demo.digits import Digits, digits
 from windowgrad.demo.exact import check
 from windowgrad.demo.network import accuracy, network
+from windowgrad.demo.show import last_epoch
 from windowgrad.demo.training import Recipe, begin, states
 
 DEMO = "import sys; sys.argv = ['windowgrad', 'demo']; from windowgrad.cli import main; main()"
@@ -178,12 +179,19 @@ def test_ctrl_c_while_the_checkpoint_is_written_waits_for_it(tmp_path, monkeypat
 
 def test_a_finished_training_is_shown_again_and_goes_on_when_asked(tmp_path, few):
     first = printed(tmp_path, epochs=1, pool="avg")
-    with pytest.raises(wg.OptionError, match=r"^--epochs=0: must be at least 1, 1 are done already$"):
-        printed(tmp_path, epochs=0, resume=True)
     again = printed(tmp_path, epochs=1, resume=True)
     assert "epoch  1:" not in again
     assert again.split("% of the test")[1:] == first.split("% of the test")[1:]
     assert "epoch  2:" in printed(tmp_path, epochs=2, resume=True)
+
+
+def test_an_epoch_that_has_begun_is_finished(tmp_path, few):
+    recipe = Recipe()
+    reached = list(states(recipe, *some(), begin(recipe), 2))[4]
+    checkpoint.save(tmp_path / "demo.safetensors", recipe, reached)
+    with pytest.raises(wg.OptionError, match=r"^--epochs=1: must be at least 2, 2 in the checkpoint have begun$"):
+        printed(tmp_path, epochs=1, resume=True)
+    assert last_epoch(None, 13) == 13
 
 
 # --- what can be wrong -----------------------------------------------------------------------------------------------
@@ -198,6 +206,7 @@ def test_a_finished_training_is_shown_again_and_goes_on_when_asked(tmp_path, few
         ({"picture": Path("/no/x.png")}, "--picture=/no/x.png: the folder /no does not exist"),
         ({"checkpoint": Path("/no/c")}, "--checkpoint=/no/c: the folder /no does not exist"),
         ({"checkpoint": Path("/")}, "--checkpoint=/: is a folder, must be a file"),
+        ({"picture": Path("x"), "checkpoint": Path("x")}, "--picture=x: must not be the file of the checkpoint"),
         ({"resume": True}, "{}/demo.safetensors: there is no such file; a run without --resume makes it"),
     ],
 )

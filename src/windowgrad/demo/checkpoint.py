@@ -23,13 +23,15 @@ KIND = "windowgrad demo"
 def save(path: Path, recipe: Recipe, state: State) -> None:
     """Replace the file as a whole. Ctrl-C waits until that is done."""
     notes = {"losses": state.losses, "accuracies": state.accuracies, "rng": state.rng}
-    with unhurried(), readable(path):
+    with unhurried(), usable(path):
         nn.save(path, (state.params, state.moments), extra={"kind": KIND, "recipe": asdict(recipe), **notes})
 
 
 def load(path: Path) -> tuple[Recipe, State]:
     """What was saved; an error in one line says why a file is none of ours."""
-    with readable(path):
+    if not path.exists():
+        raise OptionError(f"{path}: there is no such file; a run without --resume makes it")
+    with usable(path):
         content, notes = nn.load(path), nn.load_extra(path)
     if notes.get("kind") != KIND:
         raise OptionError(f"{path}: holds parameters, but is no checkpoint of `windowgrad demo`")
@@ -52,12 +54,10 @@ def shapes(state: State) -> Any:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def usable(path: Path) -> Iterator[None]:
     """What the system says of a file as an error of ours."""
     try:
         yield
-    except FileNotFoundError:
-        raise OptionError(f"{path}: there is no such file; a run without --resume makes it") from None
     except OSError as error:
         raise OptionError(f"{path}: {error.strerror or error}") from None
 

@@ -38,9 +38,11 @@ def run(options: Options, console: Console) -> None:
     """The whole demonstration. Ctrl-C while it trains leaves a checkpoint to go on from."""
     for flag, path in (("--picture", options.picture), ("--checkpoint", options.checkpoint)):
         check_place(flag, path)
-    learned, tested = digits()
+    if options.picture.absolute() == options.checkpoint.absolute():
+        raise OptionError(f"--picture={options.picture}: must not be the file of the checkpoint")
     recipe, state = started(options)
-    epochs = last_epoch(options.epochs, len(state.losses) // steps_per_epoch(recipe, learned))
+    learned, tested = digits()
+    epochs = last_epoch(options.epochs, -(-len(state.losses) // steps_per_epoch(recipe, learned)))
     say(console, f"{len(learned)} images of digits to learn from, {len(tested)} others to test with\n")
     say(console, network(recipe.pool).summary((recipe.batch, *IMAGE)) + "\n")
     state = train(options.checkpoint, recipe, state, epochs, (learned, tested), console)
@@ -84,13 +86,13 @@ def started(options: Options) -> tuple[Recipe, State]:
     return recipe, state
 
 
-def last_epoch(asked: int | None, done: int) -> int:
-    """How many epochs there are to be in the end."""
+def last_epoch(asked: int | None, begun: int) -> int:
+    """How many epochs there are to be in the end: those that have begun, and what is asked for."""
     if asked is None:
-        return max(EPOCHS, done)
-    if asked < max(1, done):
-        why = f"{done} are done already" if done else "there is nothing to show without training"
-        raise OptionError(f"--epochs={asked}: must be at least {max(1, done)}, {why}")
+        return max(EPOCHS, begun)
+    if asked < max(1, begun):
+        why = f"{begun} in the checkpoint have begun" if begun else "there is nothing to show without training"
+        raise OptionError(f"--epochs={asked}: must be at least {max(1, begun)}, {why}")
     return asked
 
 
