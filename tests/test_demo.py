@@ -79,7 +79,7 @@ def test_two_runs_print_the_same_and_leave_the_same_files(tmp_path, few):
     for folder in (tmp_path / "one", tmp_path / "two"):
         folder.mkdir()
         lines = printed(folder, epochs=2, seed=3).replace(str(folder), "").splitlines()
-        seen.append([line for line in lines if not line.startswith("trained 2 epochs in")])
+        seen.append([line for line in lines if not line.startswith("trained 8 steps in")])
         assert len(seen[-1]) == len(lines) - 1
     assert seen[0] == seen[1]
     assert (tmp_path / "one" / "demo.png").read_bytes() == (tmp_path / "two" / "demo.png").read_bytes()
@@ -181,6 +181,7 @@ def test_a_finished_training_is_shown_again_and_goes_on_when_asked(tmp_path, few
     first = printed(tmp_path, epochs=1, pool="avg")
     again = printed(tmp_path, epochs=1, resume=True)
     assert "epoch  1:" not in again
+    assert "trained 0 steps in" in again
     assert again.split("% of the test")[1:] == first.split("% of the test")[1:]
     assert "epoch  2:" in printed(tmp_path, epochs=2, resume=True)
 

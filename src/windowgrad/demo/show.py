@@ -98,7 +98,7 @@ def last_epoch(asked: int | None, begun: int) -> int:
 
 def train(path: Path, recipe: Recipe, state: State, epochs: int, data: tuple[Digits, Digits], console: Console) -> State:
     """Train until `epochs` are done, with a bar and a line per epoch. The checkpoint is written after each, and on Ctrl-C."""
-    count, began = steps_per_epoch(recipe, data[0]), time.perf_counter()
+    count, before, began = steps_per_epoch(recipe, data[0]), len(state.losses), time.perf_counter()
     try:
         with progress_bar(console) as progress:
             bar = progress.add_task("compiling", total=count * epochs, completed=len(state.losses), told="")
@@ -118,7 +118,7 @@ def train(path: Path, recipe: Recipe, state: State, epochs: int, data: tuple[Dig
         say(console, f"to go on: {resuming(path, epochs)}")
         raise
     checkpoint.save(path, recipe, state)
-    say(console, f"trained {epochs} epochs in {time.perf_counter() - began:.1f} s")
+    say(console, f"trained {len(state.losses) - before} steps in {time.perf_counter() - began:.1f} s")
     return state
 
 
