@@ -93,12 +93,17 @@ def _by(shape: tuple[int, ...]) -> str:
 
 @app.command()
 def demo(
+    pool: Annotated[str | None, typer.Option(help="The pooling: max, smooth or avg; max if not given.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="How often to go through the images; 12 if not given.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Where the random numbers start; 0 if not given.")] = None,
     picture: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("demo.png"),
+    checkpoint: Annotated[Path, typer.Option(help="Where to write the checkpoint.")] = Path("demo.safetensors"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
 ) -> None:
-    """Pool and convolve a photograph, in exact fractions and in floats, and draw the windows."""
+    """Train a small network on images of digits, and check its gradient against exact fractions."""
     from windowgrad import demo as show
 
-    show.run(picture, Console())
+    show.run(show.Options(picture, checkpoint, pool, seed, epochs, resume), Console())
 
 
 @app.command()
