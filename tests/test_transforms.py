@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -133,6 +134,15 @@ def test_what_does_not_depend_has_zero_derivatives():
     x = np.ones((2, 3))
     assert wg.grad(lambda x: np.array(3.0))(x).tolist() == np.zeros((2, 3)).tolist()
     assert wg.jvp(lambda x: np.ones(2), (x,), (x,))[1].tolist() == [0, 0]
+
+
+def test_a_gradient_of_decimals_starts_from_a_decimal():
+    """A fraction does not multiply a decimal, so nothing on the way may become one."""
+    x, target = (np.array([Decimal(n), Decimal(2)], dtype=object) for n in (3, 5))
+    assert wg.grad(wg.mse)(x, target).tolist() == [Decimal(-2), Decimal(0)]
+    assert wg.grad(lambda x: wg.sum(wg.grad(wg.mse)(x, target)))(x).tolist() == [Decimal(1), Decimal(1)]
+    tape = wg.Tape()
+    assert tape.backward(wg.mse(tape.leaf(x, name="x"), target))["x"].tolist() == [Decimal(-2), Decimal(0)]
 
 
 def test_hvp_is_the_hessian_times_the_tangent():

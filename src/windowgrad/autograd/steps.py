@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.autograd.arrays import add
-from windowgrad.autograd.tracer import highest
+from windowgrad.autograd.tracer import Tracer, highest
 from windowgrad.dispatch import run
 from windowgrad.kernels.dtypes import float_of
 from windowgrad.ops import OPS
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import grid
+from windowgrad.spec.scalar import grid, zero_like
 
 
 class Step(NamedTuple):
@@ -112,6 +112,16 @@ def only(place: int, xs: Sequence[Any]) -> tuple[bool, ...]:
 def zeros_like(x: Any) -> Any:
     """A derivative of x that is zero."""
     return np.zeros(x.shape, dtype=float_of(x.dtype) if x.dtype.kind in "biu" else x.dtype)
+
+
+def ones_like(x: Any) -> Any:
+    """Ones of the same kind as the cells, so that a decimal goes back as decimals."""
+    while isinstance(x, Tracer):
+        x = x.value
+    ones = np.ones(x.shape, dtype=x.dtype)
+    if x.dtype == object and isinstance(x, np.ndarray) and x.size:
+        ones[...] = zero_like(x.flat[0]) + 1
+    return ones
 
 
 def as_derivative(given: Any) -> Any:

@@ -13,11 +13,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from windowgrad.autograd import drawing
 from windowgrad.autograd.gradients import Gradients
-from windowgrad.autograd.steps import Step, as_derivative, plus, zeros_like
+from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, zeros_like
 from windowgrad.autograd.tracer import Tracer, as_value, next_level
 from windowgrad.dispatch import run
 from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError, show
@@ -150,7 +148,7 @@ class Tape:
         if grad is None:
             if value.size != 1:
                 raise WindowError(f"grad: must be given, of shape {value.shape}, for an output of {value.size} elements")
-            grad = np.ones(value.shape, dtype=value.dtype)
+            grad = ones_like(value)
         elif (grad := as_value("grad", grad)).shape != value.shape:
             raise WindowError(f"grad of shape {grad.shape}: must be {value.shape}, that of the output")
         elif isinstance(grad, Var) and grad.tape is self:

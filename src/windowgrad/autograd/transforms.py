@@ -14,7 +14,7 @@ import numpy as np
 from windowgrad.autograd import trees
 from windowgrad.autograd.arrays import add, multiply, reshape
 from windowgrad.autograd.pushing import Pushed, parts
-from windowgrad.autograd.steps import as_derivative, plus, zeros_like
+from windowgrad.autograd.steps import as_derivative, ones_like, plus, zeros_like
 from windowgrad.autograd.tape import Tape, Var
 from windowgrad.autograd.tracer import next_level
 from windowgrad.errors import KindError, OptionError, WindowError, show
@@ -78,7 +78,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..
         if not hasattr(y, "size") or y.size != 1:
             shape = f"of shape {tuple(y.shape)}" if hasattr(y, "shape") else f"a {type(y).__name__}"
             raise WindowError(f"the result is {shape}: a gradient is of one number; sum it, or use vjp or jacobian")
-        found = pull(np.ones(y.shape, dtype=y.dtype))
+        found = pull(ones_like(y))
         return y, found[0] if isinstance(argnums, int) else found
 
     return both
