@@ -79,6 +79,20 @@ def vjp(params: ConvParams, *args: Any) -> tuple[Array, ...]:
     return gx, gw, gb
 
 
+def curve(rules: Op, params: ConvParams, xs: Sequence[Any], dxs: Sequence[Any], exs: Sequence[Any]) -> Any:
+    """Bilinear: f(dx, ew) + f(ex, dw). A tangent that is None is zero."""
+    parts = [rules.forward(params, x, w) for x, w in ((dxs[0], exs[1]), (exs[0], dxs[1])) if x is not None and w is not None]
+    return None if not parts else parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+def curve_back(rules: Op, params: ConvParams, xs: Sequence[Any], dxs: Sequence[Any], g: Any) -> tuple[Any, ...]:
+    """The gradients of ⟨g, f(dx, w) + f(x, dw)⟩ in x and w: those of ⟨g, f⟩ at (dx, dw). A tangent that is None is zero."""
+    (x, w, *bias), (dx, dw, *_) = xs, dxs
+    needs = (dw is not None, dx is not None)
+    pulled = rules.vjp(params, x if dx is None else dx, w if dw is None else dw, g, needs=needs)
+    return (*pulled, *(None for _ in bias))
+
+
 def per_channel(params: ConvParams, bias: Array) -> Array:
     """The bias with an axis of length 1 for each axis of the window, so that it meets the channels."""
     return bias.reshape(-1, *(1,) * params.window.rank)
@@ -90,6 +104,8 @@ CONV = Op(
     forward=forward,
     jvp=jvp,
     vjp=vjp,
+    curve=curve,
+    curve_back=curve_back,
     exact=True,
     linear=True,
     inputs=("x", "weight", "bias"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from windowgrad.params import SmoothParams
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, is_nan, log, windows, zero_like, zeros
+from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, grid, is_nan, log, windows, zero_like, zeros
 
 
 def heavier(a: Any, b: Any, beta: Any) -> bool:
@@ -70,4 +71,32 @@ def vjp(params: SmoothParams, x: Any, g: Any) -> tuple[Array]:
     return (gx,)
 
 
-OP = Op(name="smooth_max_pool", params=SmoothParams, forward=forward, jvp=jvp, vjp=vjp, exact=False)
+def curve(rules: Op, params: SmoothParams, xs: Sequence[Any], dxs: Sequence[Any], exs: Sequence[Any]) -> Any:
+    """β times the covariance of dx and ex under the softmax weights: β·(E[dx·ex] − E[dx]·E[ex])."""
+    (x,), (dx,), (ex,) = xs, dxs, exs
+    mean = rules.jvp
+    return sharpened(params, x, mean(params, x, dx * ex) - mean(params, x, dx) * mean(params, x, ex))
+
+
+def curve_back(rules: Op, params: SmoothParams, xs: Sequence[Any], dxs: Sequence[Any], g: Any) -> tuple[Any]:
+    """β times what each cell departs from the mean of its window: β·(dx·Jᵀg − Jᵀ(g·E[dx]))."""
+    (x,), (dx,) = xs, dxs
+    (spread,), (centre,) = rules.vjp(params, x, g), rules.vjp(params, x, grid(g * rules.jvp(params, x, dx)))
+    return (sharpened(params, x, dx * spread - centre),)
+
+
+def sharpened(params: SmoothParams, x: Any, values: Any) -> Any:
+    """β times the values, in the numbers that x is made of."""
+    return grid(values * (params.beta if x.dtype == object else float(params.beta)))
+
+
+OP = Op(
+    name="smooth_max_pool",
+    params=SmoothParams,
+    forward=forward,
+    jvp=jvp,
+    vjp=vjp,
+    curve=curve,
+    curve_back=curve_back,
+    exact=False,
+)

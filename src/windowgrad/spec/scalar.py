@@ -82,18 +82,23 @@ def _function(a: Any, name: str) -> Any:
 
 def cells(x: Any) -> Array:
     """The array as a grid of Python scalars. NumPy's integers become Python's: theirs wrap around."""
-    grid: Array = np.asarray(x, dtype=object)
-    if not any(isinstance(cell, np.integer) for cell in grid.flat):
-        return grid
-    exact: Array = np.frompyfunc(lambda cell: int(cell) if isinstance(cell, np.integer) else cell, 1, 1)(grid)
+    objects: Array = np.asarray(x, dtype=object)
+    if not any(isinstance(cell, np.integer) for cell in objects.flat):
+        return objects
+    exact: Array = np.frompyfunc(lambda cell: int(cell) if isinstance(cell, np.integer) else cell, 1, 1)(objects)
     return np.asarray(exact, dtype=object)
+
+
+def grid(values: Any) -> Any:
+    """An array again: of arrays without axes NumPy makes a lone number when it computes. Arrays of other kinds stay."""
+    return values if hasattr(values, "shape") and not isinstance(values, np.generic) else np.asarray(values)
 
 
 def zeros(shape: Sequence[int], like: Array) -> Array:
     """A new grid of zeros of the same kind as the cells of `like`."""
-    grid = np.empty(tuple(shape), dtype=object)
-    grid[...] = zero_like(like.flat[0]) if like.size else 0
-    return grid
+    nought = np.empty(tuple(shape), dtype=object)
+    nought[...] = zero_like(like.flat[0]) if like.size else 0
+    return nought
 
 
 class Window(NamedTuple):
