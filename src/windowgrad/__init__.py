@@ -1,6 +1,7 @@
 """Pooling and convolution in any dimension, with a written meaning."""
 
 from windowgrad import dispatch, errors, functional, geometry, ops, params, spec
+from windowgrad.bridges import leaves as _leaves
 from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError
 from windowgrad.functional import *  # noqa: F403  # its __all__ is the list of public functions, in one place
 from windowgrad.functional import __all__ as _functions
@@ -27,6 +28,8 @@ __all__ = [
     "spec",
     *_functions,
 ]
+
+_leaves.watch([getattr(functional, name) for name in _functions])
 
 
 def __getattr__(name: str) -> str:
