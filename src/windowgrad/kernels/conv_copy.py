@@ -82,6 +82,23 @@ def copy_even(typing: Any, to: Any, i: Any, x: Any, j: Any, bits: Any) -> Any:
 
 
 @intrinsic
+def copy_fourth(typing: Any, to: Any, i: Any, x: Any, j: Any, bits: Any) -> Any:
+    """A whole vector at to[i]: x[j], x[j + 4], … Of four vectors of x, the cells whose bit is set are read."""
+    v = wide(to.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), list(range(0, 2 * v.lanes, 2)))
+        halves = [
+            read_even(context, builder, x, args[2], builder.add(args[3], INDEX(n)), builder.lshr(args[4], INDEX(n)), v)
+            for n in (0, 2 * v.lanes)
+        ]
+        write(context, builder, to, args[0], args[1], builder.shuffle_vector(*halves, order), v)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, x, types.intp, types.int64), emit
+
+
+@intrinsic
 def load_some(typing: Any, x: Any, j: Any, bits: Any) -> Any:
     """The vector of a tile x[j], x[j + 1], … where the bit is set, else 0."""
     v = wide(x.dtype)
