@@ -7,7 +7,7 @@ import pytest
 
 import windowgrad as wg
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import conv_bias, conv_copy, conv_plan, conv_windows, convolution, microkernel, threads
+from windowgrad.kernels import conv_bias, conv_copy, conv_plan, conv_turn, conv_windows, convolution, microkernel, threads
 from windowgrad.kernels.jit import compiled
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
@@ -57,8 +57,8 @@ def test_the_sums_of_a_tile_fit_in_the_registers(features, size):
 
 @compiled
 def turned(to, x, pitch, stride):
-    conv_copy.turn(to, 2, pitch, x, 1, stride)
-    conv_copy.turn_add(to, 2, pitch, x, 1, stride)
+    conv_turn.turn(to, 2, pitch, x, 1, stride)
+    conv_turn.turn_add(to, 2, pitch, x, 1, stride)
 
 
 @every_float

@@ -13,17 +13,10 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from windowgrad.kernels.conv_copy import (
-    HUGE,
-    interval,
-    load_some,
-    peek,
-    store_tile,
-    turn,
-    turn_some,
-)
+from windowgrad.kernels.conv_copy import HUGE, interval, load_some, peek, store_tile
 from windowgrad.kernels.conv_shifted import wide_lanes
 from windowgrad.kernels.conv_tiles import columns_1, columns_2, columns_3, rows_1, rows_2, rows_3
+from windowgrad.kernels.conv_turn import turn, turn_some
 from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS
 from windowgrad.kernels.simd import fma, splat
