@@ -14,8 +14,9 @@ from windowgrad.bridges.dask.graph import Block, joined
 from windowgrad.dispatch import run
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv_bias import channel_sums
+from windowgrad.kernels.plan import plan
 from windowgrad.ops import MEANINGS
-from windowgrad.params import ConvParams, PoolParams, TransposeParams
+from windowgrad.params import ConvParams, MeanParams, PoolParams, TransposeParams
 from windowgrad.spec.op import Op
 
 
@@ -38,6 +39,10 @@ def sides(cuts: Sequence[Cut]) -> tuple[int, ...]:
     return tuple(cut.cells[1] - cut.cells[0] for cut in cuts)
 
 
+DEEP = 15
+"""From so many additions one after the other, kernels sum a mean of float32 in float64."""
+
+
 # --- pooling -----------------------------------------------------------------------------------------------------
 
 
@@ -45,16 +50,27 @@ def pool_params(params: PoolParams, spatial: Sequence[int], cuts: Sequence[Cut],
     return replace(params, geometry=geometry_of(params.geometry, spatial, cuts), **changed)
 
 
-def pooled(name: str, rule: str, params: PoolParams, spatial: tuple[int, ...], dtype: Any, block: Block, *pieces: Any) -> Any:
-    """Some outputs, or tangents of them; a mean of tangents needs no cells, whose `dtype` is told."""
-    cuts, arrays = block.cuts, [*map(joined, pieces)]
-    if rule == "jvp" and len(arrays) == 1:
-        arrays.insert(0, nothing(arrays[0].shape, dtype))
-    result = run(operator(name), rule, pool_params(params, spatial, cuts), *arrays)
+def pooled(name: str, rule: str, params: PoolParams, spatial: tuple[int, ...], block: Block, *pieces: Any) -> Any:
+    """Some outputs, or tangents of them."""
+    cuts = block.cuts
+    result = run(operator(name), rule, pool_params(params, spatial, cuts), *map(joined, pieces))
     if rule != "with_indices":
         return kept(result, cuts)
     value, index = result
     return kept(value, cuts), in_the_whole(kept(index, cuts), spatial, cuts)
+
+
+def averaged(params: MeanParams, spatial: tuple[int, ...], deep: bool, dtype: Any, block: Block, pieces: Any) -> Any:
+    """Some means of `dtype`, or tangents of them, which are the means of tangents.
+
+    Where the windows of the whole have so many cells that they are summed in float64, and those of the part have not
+    (`deep`), they are summed in float64 as well.
+    """
+    x, cuts = joined(pieces), block.cuts
+    local = pool_params(params, spatial, cuts)
+    if deep and plan(local.geometry, sides(cuts)).depth < DEEP:
+        x = x.astype(np.float64, copy=False)
+    return kept(run(operator("avg_pool"), "jvp", local, nothing(x.shape, dtype), x), cuts)
 
 
 def in_the_whole(index: Any, spatial: Sequence[int], cuts: Sequence[Cut]) -> Any:

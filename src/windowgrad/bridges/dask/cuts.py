@@ -29,6 +29,7 @@ class Line:
     counts: Column
     last: int
     """The end of the padding; what a window covers from there on is overhang."""
+    bins: bool
 
     @property
     def outputs(self) -> int:
@@ -43,10 +44,10 @@ class Line:
 def line(geometry: Geometry, axis: int, n: int) -> Line:
     table = geometry.table(axis, n)
     if not isinstance(geometry, Sliding):
-        return Line(n, table.start, table.start + table.count, table.count, n)
+        return Line(n, table.start, table.start + table.count, table.count, n, True)
     (lo, hi), span = geometry.padding[axis], geometry.dilation[axis] * (geometry.kernel[axis] - 1) + 1
     begins = np.arange(len(table.start)) * geometry.stride[axis] - lo
-    return Line(n, begins, begins + span, table.count, n + hi)
+    return Line(n, begins, begins + span, table.count, n + hi, False)
 
 
 @dataclass(frozen=True)
@@ -105,19 +106,19 @@ def grown(line: Line, outputs: Range, cells: Range) -> Range:
     return low, high
 
 
-def like_the_whole(line: Line, outputs: Range) -> Range:
-    """These outputs, and as many more as it takes for kernels to sum them as they sum the whole.
+def in_order(line: Line, outputs: Range) -> Range:
+    """These bins, and as many more as it takes for kernels to add their cells in the order of the whole.
 
-    In which precision they sum follows from the fullest window; in which order, from whether all bins lie side by side.
+    Bins that are alike and lie side by side are added in another order than others.
     """
     low, high = outputs
 
-    def kind(low: int, high: int) -> tuple[int, bool]:
-        counts, extent = line.counts[low:high], int(line.ends[high - 1] - line.begins[low])
-        return int(counts.max()), high - low > 1 and int(counts[0]) * (high - low) == extent
+    def is_regular(low: int, high: int) -> bool:
+        counts, extent = line.counts[low:high], line.ends[high - 1] - line.begins[low]
+        return bool(high - low > 1 and (counts == counts[0]).all() and counts[0] * (high - low) == extent)
 
-    whole = kind(0, line.outputs)
-    while kind(low, high) != whole:
+    whole = is_regular(0, line.outputs)
+    while is_regular(low, high) != whole:
         low, high = max(low - 1, 0), min(high + 1, line.outputs)
     return low, high
 
@@ -130,9 +131,9 @@ def part(line: Line, outputs: Range, cells: Range, keep: Range) -> Cut:
     return Cut(outputs, (low, high), (low - begin, max(0, min(end, line.last) - high)), end > line.last, keep)
 
 
-def for_outputs(line: Line, outputs: Range, alike: bool = False) -> Cut:
-    """The part that gives these outputs; if `alike`, in the precision and the order of the whole."""
-    low, high = grown(line, like_the_whole(line, outputs) if alike else outputs, (line.n, 0))
+def for_outputs(line: Line, outputs: Range, ordered: bool = False) -> Cut:
+    """The part that gives these outputs; if `ordered`, summed in the order of the whole."""
+    low, high = grown(line, in_order(line, outputs) if ordered and line.bins else outputs, (line.n, 0))
     return part(line, (low, high), (0, 0), (outputs[0] - low, outputs[1] - low))
 
 
