@@ -14,7 +14,7 @@ import dask.array as da
 import numpy as np
 
 from windowgrad.bridges.dask import convolution, padding, pooling
-from windowgrad.dispatch import argument_names, check_dtype, check_shapes
+from windowgrad.dispatch import argument_names, check_array, check_dtype, check_shapes
 from windowgrad.errors import KindError
 from windowgrad.params import ConvParams, Params, PoolParams
 from windowgrad.spec.op import Op
@@ -22,11 +22,13 @@ from windowgrad.spec.op import Op
 
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
     """One rule of one operator; all is checked now, and computed when it is asked for."""
-    if not all(isinstance(each, da.Array) or type(each) is np.ndarray for each in arrays):
+    if not all(isinstance(each, (da.Array, np.ndarray)) for each in arrays):
         return NotImplemented
     names = argument_names(op, rule, len(arrays))
     for name, each in zip(names, arrays, strict=True):
         check_dtype(name, each.dtype)
+        if isinstance(each, np.ndarray):
+            check_array(name, each)
         if any(np.isnan(n) for n in each.shape):
             unknown = f"{name}: a Dask array with chunks of unknown sizes, {each.shape}"
             raise KindError(f"{unknown}; {name}.compute_chunk_sizes() finds them out")
