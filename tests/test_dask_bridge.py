@@ -44,7 +44,7 @@ def draw_case(data, name):
     """(params, inputs, tangents, gradient) of whole numbers as float32, whose sums are exact."""
     params, shapes = data.draw(SITUATIONS[name])
     wanted = [*shapes, *shapes, params.out_shape(*shapes)]
-    arrays = [data.draw(whole_numbers(shape)).astype(np.float32) for shape in wanted]
+    arrays = [np.asarray(data.draw(whole_numbers(shape)), np.float32) for shape in wanted]
     return params, arrays[: len(shapes)], arrays[len(shapes) : -1], arrays[-1]
 
 
