@@ -116,6 +116,38 @@ def warmup(
     work.run(dtype or work.DTYPES, Console(highlight=False))
 
 
+@app.command()
+def pyramid(
+    source: Annotated[Path, typer.Argument(metavar="IN.zarr", help="A Zarr array, or an OME-Zarr image.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT.zarr", help="Where the pyramid is made, or finished.")],
+    levels: Annotated[int, typer.Option(help="How many arrays, the whole one included.")] = 5,
+    op: Annotated[str, typer.Option(help="mean, max, or mode (the most frequent label, the smallest among equals).")] = "mean",
+    memory: Annotated[str, typer.Option(help="The most memory it may take.")] = "1GiB",
+    axes: Annotated[str | None, typer.Option(help="The names of the axes, such as tczyx; z, y, x are halved.")] = None,
+) -> None:
+    """Make an image pyramid (OME-Zarr) of an array that may be larger than memory; run it again to finish one."""
+    try:
+        from windowgrad import pyramid as work
+    except ModuleNotFoundError as error:
+        raise KindError(f"pyramid needs {error.name}: pip install 'windowgrad[dask]'") from error
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(highlight=False)
+    columns = TextColumn("level {task.fields[level]}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", level=0, total=None)
+        new = work.build(
+            source,
+            target,
+            levels,
+            op,
+            memory,
+            axes,
+            lambda level, done, all_: bar.update(task, level=level, completed=done, total=all_),
+        )
+    console.print(f"{target}: {'made' if new else 'was complete already'}", markup=False, soft_wrap=True)
+
+
 def main() -> None:
     """Run the command; a wrong argument is one line on standard error and exit status 2, Ctrl-C is 130."""
     try:
