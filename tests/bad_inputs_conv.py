@@ -39,7 +39,7 @@ CASES = [
         "weight a tensor beside an array",
         lambda: wg.conv2d(X, torch.zeros(4, 3, 3, 3)),
         wg.KindError,
-        "weight: must be a NumPy array, not torch.Tensor; numpy.asarray(weight) may make it one"
+        "x: must be a tensor beside tensors, not ndarray; torch.as_tensor(x) is one"
         " [conv2d(x: float32(3, 8, 8), weight: torch.float32(4, 3, 3, 3))]",
     ),
     Bad(

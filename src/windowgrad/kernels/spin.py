@@ -36,7 +36,8 @@ loop: tuple[Callable[[int, int, int], object], int] | None = None
 def prepare() -> None:
     """Make the loop, and find how many rounds of it last a moment; not before kernels were compiled or loaded.
 
-    Until then LLVM would have to be loaded, by a thread that may be left behind in the middle of it when the process forks.
+    By the thread that calls, never by a helper: that one may be left behind in the middle of it when the process forks, and
+    with it the lock of the compiler.
     """
     global loop
     if loop is not None or "windowgrad.kernels.jit" not in sys.modules:

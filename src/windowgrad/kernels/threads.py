@@ -121,7 +121,6 @@ class Pool:
         state.inside = True
         while True:
             self.jobs.get().help()
-            spin.prepare()
             seen = self.calls.value
             if self.jobs.empty() and may_watch():
                 self.calls.passed(seen)
@@ -148,6 +147,7 @@ def run(task: Task, count: int, work: int) -> None:
         if count > 0:
             task(0, count)
         return
+    spin.prepare()
     bounds = [count * share // threads for share in range(threads + 1)]
     job = Job(task, list(pairwise(bounds[1:])))
     state.inside = True
