@@ -7,7 +7,7 @@ of your own says how to import, which arguments the documentation has, and how t
 from __future__ import annotations
 
 from importlib import metadata
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,16 +18,29 @@ from windowgrad.conform.case import Array, Case
 class Implementation(Protocol):
     """All that `conform` asks for."""
 
-    name: str
-    """How it is asked for on the command line."""
-    title: str
-    package: str
-    """The distribution whose version is reported; without it the implementation is not installed."""
-    requires: tuple[str, ...]
-    """Other distributions that must be installed too."""
-    imports: str
-    most: int | None
-    """At most so many cases are asked, for one that takes long over each."""
+    @property
+    def name(self) -> str:
+        """How it is asked for on the command line."""
+
+    @property
+    def title(self) -> str:
+        """How it is shown."""
+
+    @property
+    def package(self) -> str:
+        """The distribution whose version is reported; without it the implementation is not installed."""
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Other distributions that must be installed too."""
+
+    @property
+    def imports(self) -> str:
+        """The lines that import it; they are run before the first case."""
+
+    @property
+    def most(self) -> int | None:
+        """At most so many checks, for one that takes long over each; None is all."""
 
     def supports(self, case: Case, check: str) -> str | None:
         """None, or why the implementation's own documentation does not have this."""
@@ -42,13 +55,13 @@ class Implementation(Protocol):
 class Adapter:
     """The base of adapters: NumPy arrays in, a call, an array out."""
 
-    name: ClassVar[str] = ""
-    title: ClassVar[str] = ""
-    package: ClassVar[str] = ""
-    requires: ClassVar[tuple[str, ...]] = ()
-    imports: ClassVar[str] = ""
-    most: ClassVar[int | None] = None
-    convert: ClassVar[str] = "{}"
+    name: str = ""
+    title: str = ""
+    package: str = ""
+    requires: tuple[str, ...] = ()
+    imports: str = ""
+    most: int | None = None
+    convert: str = "{}"
     """How a NumPy array becomes one of the implementation's."""
 
     def supports(self, case: Case, check: str) -> str | None:

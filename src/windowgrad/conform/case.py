@@ -59,7 +59,7 @@ class Case:
 
     @property
     def spatial(self) -> tuple[int, ...]:
-        return self.x.shape[2:]
+        return tuple(self.x.shape[2:])
 
     @property
     def reduction(self) -> str:

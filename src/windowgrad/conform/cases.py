@@ -67,9 +67,14 @@ FACTORS: dict[str, dict[str, tuple[Any, ...]]] = {
     "global_avg_pool": {"rank": (2, 1, 3), "group": SUM_GROUPS, "dtype": MEAN_DTYPES},
 }
 EVERYDAY = {"padding": ("half", "one axis", "none"), "dilation": ("one",), "divisor": (None,), "dtype": ("float32", "float64")}
-"""What most implementations have. These levels are covered by themselves as well, so that each of their pairs is asked of all."""
+"""What most implementations have: covered by itself as well, so that each of these pairs is asked of all."""
 LARGE_CELL = {"float16": 2**15, "float32": 2.0**127, "int8": 100}
-DTYPES_OF_GROUP = {"NaN": FLOATS, "infinite": FLOATS}
+DTYPES_OF_GROUP: dict[str, tuple[str, ...]] = {
+    "NaN": FLOATS,
+    "infinite": FLOATS,
+    "large": ("float16", "float32"),
+    "large conv": ("int8",),
+}
 
 
 def cases(count: int, seed: int = 0, ops: tuple[str, ...] = OPS) -> list[Case]:
@@ -84,11 +89,14 @@ def cases(count: int, seed: int = 0, ops: tuple[str, ...] = OPS) -> list[Case]:
 
 
 def covering(op: str, seed: int) -> Iterator[tuple[str, Row]]:
-    """The everyday pairs, then all pairs, and one row without a batch."""
+    """The everyday pairs, every type in every rank by itself, then all pairs, and one row without a batch."""
     everyday = {name: EVERYDAY.get(name, levels) for name, levels in FACTORS[op].items()}
     everyday |= {"ties": FACTORS[op]["ties"][:1]} if "ties" in everyday else {}
     rng = Random(f"{seed}/{op}")
-    for factors in (everyday, FACTORS[op]):
+    first = {name: levels[:1] for name, levels in everyday.items()}
+    types = first | {"rank": (1, 2, 3), "dtype": [name for name in FACTORS[op]["dtype"] if name not in FLOATS]}
+    types |= {"group": tuple(group for group in ("tied", "plain") if group in FACTORS[op]["group"])}
+    for factors in (everyday, types, FACTORS[op]):
         for row in pairwise(factors, possible(op), rng):
             yield op, row
     yield op, {name: levels[0] for name, levels in FACTORS[op].items()} | {"group": "empty batch"}
@@ -111,22 +119,18 @@ def in_turn(*sources: Iterator[Any]) -> Iterator[Any]:
 def possible(op: str) -> Any:
     """Which levels can meet in one row of the operator; a row may lack factors."""
 
+    usual = FACTORS[op].get("ties", (None,))[0]
+
     def judge(row: Row) -> bool:
         group, dtype, padding = row.get("group"), row.get("dtype"), row.get("padding")
-        if group == "large":
-            kinds = ("int8",) if op == "conv" else ("float16", "float32")
-        else:
-            kinds = DTYPES_OF_GROUP.get(str(group), ())
+        kinds = DTYPES_OF_GROUP.get(f"{group} {op}", DTYPES_OF_GROUP.get(str(group), ()))
         return not (
             (dtype and kinds and dtype not in kinds)
             or (dtype == "bool" and group not in (None, "tied"))
             or (group == "empty windows" and padding not in (None, "beyond"))
             or (padding == "beyond" and group not in (None, "empty windows") and op.endswith("pool"))
             or (padding == "beyond" and op == "conv_transpose")
-            or (
-                row.get("ties", FACTORS[op].get("ties", [None])[0]) != FACTORS[op].get("ties", [None])[0]
-                and group not in (None, "tied")
-            )
+            or (row.get("ties", usual) != usual and group not in (None, "tied"))
             or (group == "large" and row.get("divisor"))
         )
 
@@ -158,7 +162,7 @@ def drawn(op: str, row: Row, rng: Random) -> Case:
     lead = (0 if row["group"] == "empty batch" else rng.choice((1, 1, 2)), rng.choice((1, 2)))
     if "kernel" not in row:
         spatial = tuple(rng.randint(1, {1: 8, 2: 5, 3: 3}[rank]) for _ in range(rank))
-        sizes = {"output_size": tuple(bins(row["bins"], n, rng) for n in spatial)} if "bins" in row else {}
+        sizes: dict[str, Any] = {"output_size": tuple(bins(row["bins"], n, rng) for n in spatial)} if "bins" in row else {}
         options = {name: row[name] for name in ("ties",) if name in row}
         return Case(op, {"x": np.zeros((*lead, *spatial))}, **sizes, **options)
     kernel = entries(row["kernel"], rank, rng, {"one": 1, "two": 2, "three": 3}, 3 if rank < 3 else 2)
@@ -168,7 +172,7 @@ def drawn(op: str, row: Row, rng: Random) -> Case:
     spatial = tuple(rng.randint(1, 2 + span) + rng.randint(0, 3 if rank < 3 else 1) for span in spans)
     sides = zip(spatial, kernel, stride, spans, strict=True)
     padding = tuple(pads(row["padding"], axis, *side, rng) for axis, side in enumerate(sides))
-    window = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    window: dict[str, Any] = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
     if op.endswith("pool"):
         names = ("ceil_mode", "count_include_pad", "divisor", "ties")
         options = {name: row[name] for name in names if name in row}
@@ -177,7 +181,9 @@ def drawn(op: str, row: Row, rng: Random) -> Case:
     wide = (groups * outs, ins) if op == "conv" else (groups * ins, outs)
     arrays = {"x": np.zeros((lead[0], groups * ins, *spatial)), "weight": np.zeros((*wide, *kernel))}
     arrays |= {"bias": np.zeros(groups * outs)} if row["bias"] else {}
-    extra = {"output_padding": extras(row["output_padding"], stride, dilation, rng)} if "output_padding" in row else {}
+    extra: dict[str, Any] = (
+        {"output_padding": extras(row["output_padding"], stride, dilation, rng)} if "output_padding" in row else {}
+    )
     return Case(op, arrays, **window, groups=groups, **extra)
 
 

@@ -13,7 +13,7 @@ from windowgrad.conform.case import Array, Case, plain
 from windowgrad.dispatch import result_dtype
 
 ROUNDINGS = 4
-"""A mean may be a sum times a rounded reciprocal, so it may be off by a few roundings; a difference of meaning is greater."""
+"""A quotient may be off by a few roundings, as where it is a product with a reciprocal; a difference of meaning is greater."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def compared(case: Case, check: str, right: dict[str, Array], got: list[Array]) 
     """The first difference, or None."""
     if len(got) != len(right):
         return Difference("shape", "answer", len(right), len(got), f"{len(right)} arrays", f"{len(got)} arrays")
-    roundings = ROUNDINGS if case.reduction == "avg" else 0
+    roundings = ROUNDINGS if case.reduction == "avg" or case.ties == "split" else 0
     for (name, wanted), found in zip(right.items(), got, strict=True):
         if wanted.shape != found.shape:
             return Difference("shape", name, plain(wanted), plain(found), f"shape {wanted.shape}", f"shape {found.shape}")
@@ -81,10 +81,10 @@ def compared(case: Case, check: str, right: dict[str, Array], got: list[Array]) 
 
 
 def equal(right: Any, got: Any, dtype: np.dtype[Any], roundings: int) -> bool:
-    """Whether a cell is the exact number; NaN equals NaN, and a mean may be a few roundings away."""
+    """Whether a cell is the exact number; NaN equals NaN, and a quotient may be a few roundings away."""
     got = got.item()
     if isinstance(got, float) and not math.isfinite(got):
-        return (math.isnan(got) and right != right) or got == right
+        return bool((math.isnan(got) and right != right) or got == right)
     if right != right or (isinstance(right, float) and math.isinf(right)):
         return False
     room = abs(Fraction(right)) * Fraction(float(np.finfo(dtype).eps)) * roundings if dtype.kind == "f" else 0
@@ -93,3 +93,13 @@ def equal(right: Any, got: Any, dtype: np.dtype[Any], roundings: int) -> bool:
 
 def shown(cell: Any) -> str:
     return f"{float(cell):g}" if not isinstance(cell, Fraction) or cell.denominator > 10**4 else str(cell)
+
+
+def shown_all(right: dict[str, Array]) -> str:
+    """An answer in words, as a reproduction prints it."""
+    parts = [f"{name} {np.array2string(words(array), separator=', ', formatter={'all': str})}" for name, array in right.items()]
+    return ", ".join(parts)
+
+
+def words(array: Array) -> Array:
+    return np.frompyfunc(shown, 1, 1)(array) if array.size else array

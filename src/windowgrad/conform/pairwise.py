@@ -27,7 +27,7 @@ def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[Row], boo
                 open_levels = [i for i in levels(factors, name) if possible(valued(factors, row | {name: i}))]
                 if not open_levels:
                     break
-                row[name] = max(open_levels, key=lambda i: (gain(unmet, row, name, i), rng.random()))  # noqa: B023
+                row[name] = max(open_levels, key=lambda i: (gain(unmet, row, name, i), rng.random()))
         else:
             if possible(valued(factors, row)):
                 unmet -= {frozenset(pair) for pair in combinations(row.items(), 2)}

@@ -28,7 +28,7 @@ def rule_of(case: Case, check: str, kind: str = "agrees", what: str = "") -> str
         return "1. Size"
     if what == "dtype" or (kind == "refuses" and case.x.dtype.kind != "f"):
         return "8. Types and error"
-    if kind == "refuses" and "padding over half" in case.features and case.is_windowed:
+    if kind == "refuses" and case.is_windowed and case.features & {"padding over half", "kernel beyond input"}:
         return "1. Size"
     if case.group in OF_GROUP:
         return OF_GROUP[case.group]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from windowgrad.conform.adapter import arguments, first_reason
 from windowgrad.conform.adapters.jax import NO_TIES, OnJax
 from windowgrad.conform.case import Case
@@ -22,7 +24,7 @@ class Flax(OnJax):
         )
 
     def call(self, case: Case) -> str:
-        options = {"strides": case.stride, "padding": case.padding}
+        options: dict[str, Any] = {"strides": case.stride, "padding": case.padding}
         options |= {"count_include_pad": case.count_include_pad} if case.op == "avg_pool" else {}
         pooled = f"nn.{case.op}(jnp.moveaxis(x, 1, -1), {case.kernel}{arguments(**options)})"
         return f"jnp.moveaxis({pooled}, -1, 1)"

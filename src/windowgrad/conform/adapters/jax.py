@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from windowgrad.conform.adapter import Adapter, arguments, arrays_of, first_reason
 from windowgrad.conform.case import Case
@@ -64,7 +65,7 @@ class Lax(OnJax):
 
     def window(self, case: Case, x: str, start: str, reduce: str) -> str:
         """lax.reduce_window; the first two axes are left alone."""
-        sizes = {"window_dimensions": (1, 1, *case.kernel), "window_strides": (1, 1, *case.stride)}
+        sizes: dict[str, Any] = {"window_dimensions": (1, 1, *case.kernel), "window_strides": (1, 1, *case.stride)}
         sizes |= {"padding": ((0, 0), (0, 0), *case.padding)}
         sizes |= {"window_dilation": (1, 1, *case.dilation)} if "dilation" in case.features else {}
         return f"lax.reduce_window({x}, np.array({start}, x.dtype), {reduce}{arguments(**sizes)})"

@@ -37,7 +37,8 @@ class Keras(OnJax):
         order = {"data_format": "channels_first"}
         if case.op in ("global_max_pool", "global_avg_pool"):
             kind = "Max" if case.reduction == "max" else "Average"
-            return f"keras.layers.Global{kind}Pooling{case.rank}D(data_format='channels_first', keepdims=True, dtype=x.dtype.name)(x)"
+            layer = f"keras.layers.Global{kind}Pooling{case.rank}D"
+            return f"{layer}(data_format='channels_first', keepdims=True, dtype=x.dtype.name)(x)"
         if case.op.startswith("adaptive"):
             return f"keras.ops.{NAMES[case.op]}(x, {case.output_size}{arguments(**order)})"
         options = {"strides": case.stride, "padding": "same" if "padding" in case.features else "valid", **order}

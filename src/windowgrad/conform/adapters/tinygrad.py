@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from windowgrad.conform.adapter import Adapter, arguments, arrays_of, first_reason
 from windowgrad.conform.case import Case
 
@@ -26,7 +28,7 @@ class Tinygrad(Adapter):
         if case.op == "global_avg_pool":
             return f"x.mean({axes}, keepdim=True)"
         pads = tuple(side for pair in reversed(case.padding) for side in pair)
-        options = {"stride": case.stride, "dilation": case.dilation, "padding": pads}
+        options: dict[str, Any] = {"stride": case.stride, "dilation": case.dilation, "padding": pads}
         if case.reduction == "conv":
             options |= {"groups": case.groups}
             options |= {"output_padding": case.output_padding} if case.op == "conv_transpose" else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from windowgrad.conform.adapter import Adapter, arguments, arrays_of, first_reason, sides
 from windowgrad.conform.case import Case
 
@@ -40,7 +42,7 @@ class Torch(OnTorch):
         if case.op == "max_pool":
             return f"{name}(x, {case.kernel}{arguments(**window, dilation=case.dilation, ceil_mode=case.ceil_mode)})"
         if case.op == "avg_pool":
-            options = {"ceil_mode": case.ceil_mode, "count_include_pad": case.count_include_pad}
+            options: dict[str, Any] = {"ceil_mode": case.ceil_mode, "count_include_pad": case.count_include_pad}
             options |= {} if case.divisor is None else {"divisor_override": case.divisor}
             return f"{name}(x, {case.kernel}{arguments(**window, **options)})"
         if case.op.startswith("adaptive"):
