@@ -170,6 +170,7 @@ class Case:
             "without padding in the count": not self.count_include_pad,
             "groups": self.groups > 1,
             "output padding": any(self.output_padding),
+            "window of -inf": self.has_lowest_window,
             "integers": self.x.dtype.kind in "iu",
             "bool": self.x.dtype.kind == "b",
             "bias": "bias" in self.arrays,
@@ -184,6 +185,13 @@ class Case:
         return self.geometry.grid(self.spatial) != Sliding(self.kernel, self.stride, self.padding, self.dilation).grid(
             self.spatial
         )
+
+    @property
+    def has_lowest_window(self) -> bool:
+        """Whether the maximum of some window is −∞."""
+        if self.reduction != "max" or not np.isneginf(self.x.astype(np.float64)).any():
+            return False
+        return any(cell == -math.inf for cell in self.meaning.forward(self.params, self.x.astype(object)).flat)
 
     @property
     def size(self) -> tuple[int, ...]:

@@ -66,7 +66,14 @@ FACTORS: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "global_avg_pool": {"rank": (2, 1, 3), "group": SUM_GROUPS, "dtype": MEAN_DTYPES},
 }
-EVERYDAY = {"padding": ("half", "one axis", "none"), "dilation": ("one",), "divisor": (None,), "dtype": ("float32", "float64")}
+EVERYDAY: dict[str, tuple[Any, ...]] = {
+    "kernel": ("two", "three", "mixed"),
+    "padding": ("half", "one axis", "none"),
+    "dilation": ("one",),
+    "divisor": (None,),
+    "group": ("tie-free", "tied", "plain"),
+    "dtype": ("float32", "float64"),
+}
 """What most implementations have: covered by itself as well, so that each of these pairs is asked of all."""
 LARGE_CELL = {"float16": 2**15, "float32": 2.0**127, "int8": 100}
 DTYPES_OF_GROUP: dict[str, tuple[str, ...]] = {
@@ -89,14 +96,17 @@ def cases(count: int, seed: int = 0, ops: tuple[str, ...] = OPS) -> list[Case]:
 
 
 def covering(op: str, seed: int) -> Iterator[tuple[str, Row]]:
-    """The everyday pairs, every type in every rank by itself, then all pairs, and one row without a batch."""
-    everyday = {name: EVERYDAY.get(name, levels) for name, levels in FACTORS[op].items()}
-    everyday |= {"ties": FACTORS[op]["ties"][:1]} if "ties" in everyday else {}
+    """The everyday pairs (of pooling windows three times over, in other sizes), every type in every rank by itself, all pairs, and one
+    row without a batch."""
+    everyday = {
+        name: levels[:1] if name == "ties" else tuple(level for level in levels if level in EVERYDAY.get(name, levels))
+        for name, levels in FACTORS[op].items()
+    }
     rng = Random(f"{seed}/{op}")
     first = {name: levels[:1] for name, levels in everyday.items()}
     types = first | {"rank": (1, 2, 3), "dtype": [name for name in FACTORS[op]["dtype"] if name not in FLOATS]}
-    types |= {"group": tuple(group for group in ("tied", "plain") if group in FACTORS[op]["group"])}
-    for factors in (everyday, types, FACTORS[op]):
+    types |= {"group": everyday["group"][-1:]}
+    for factors in (*(everyday,) * (3 if op in ("max_pool", "avg_pool") else 1), types, FACTORS[op]):
         for row in pairwise(factors, possible(op), rng):
             yield op, row
     yield op, {name: levels[0] for name, levels in FACTORS[op].items()} | {"group": "empty batch"}
@@ -245,7 +255,7 @@ def numbers(shape: tuple[int, ...], group: str, dtype: str, rng: Random) -> Arra
         order = [rng.sample(range(plane), plane) for _ in range(math.prod(shape[:2]))]
         return (np.array(order, dtype=float) - (plane // 2 if low < 0 else 0)).reshape(shape)
     cells = [float(rng.randint(low, high)) for _ in range(math.prod(shape))]
-    special = {"NaN": [math.nan], "infinite": [math.inf, -math.inf]}.get(group, [])
+    special = {"NaN": [math.nan], "infinite": [math.inf, -math.inf, -math.inf]}.get(group, [])
     cells = [rng.choice(special) if special and rng.random() < 0.3 else cell for cell in cells]
     return np.array(cells, dtype=float).reshape(shape)
 

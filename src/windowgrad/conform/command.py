@@ -26,7 +26,7 @@ from windowgrad.conform.rules import RULES
 from windowgrad.conform.runner import Plan, run
 from windowgrad.errors import OptionError
 
-CASES = 320
+CASES = 560
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ class Result:
         """
         if self.kind == "refuses":
             return self.case.op, self.kind, headline(self.message)
-        return self.case.op, self.kind, headline(self.message), self.check, self.what, self.case.group
+        group = self.case.group if self.what == "value" else ""
+        return self.case.op, self.kind, headline(self.message), self.check, self.what, group
 
 
 def headline(message: str) -> str:

@@ -14,6 +14,7 @@ RULES = {
     "8. Types and error": "#8-types-and-error",
     "9. Empty batch": "#9-empty-batch",
     "Adaptive pooling": "#rules-for-calls",
+    "Indices": "#rules-for-calls",
     "Convolution": "#convolution",
     "Transposed convolution": "#transposed-convolution",
 }
@@ -38,6 +39,8 @@ def rule_of(case: Case, check: str, kind: str = "agrees", what: str = "") -> str
         return "Transposed convolution"
     if case.reduction == "max" and case.group == "tied" and check != "forward":
         return "4. Ties"
+    if check == "indices":
+        return "Indices"
     if case.op.startswith("adaptive"):
         return "Adaptive pooling"
     return "6. Mean" if case.reduction == "avg" else "2. Padding and max"

@@ -28,6 +28,7 @@ class OnJax(Adapter):
 
 class Lax(OnJax):
     name, title, package = "jax", "JAX", "jax"
+    most = 300  # each is compiled by itself
 
     def supports(self, case: Case, check: str) -> str | None:
         counted = case.count_include_pad and "padding" in case.features
