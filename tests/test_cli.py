@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import windowgrad as wg
@@ -108,42 +107,6 @@ def test_an_output_too_large_to_list_is_refused():
     result = windowgrad("explain max_pool1d --input 5 --kernel 2 --padding 99999999999")
     assert result.returncode == 2
     assert "output of shape (100000000001,): needs 5.8 TiB" in result.stderr
-
-
-def test_demo_prints_exact_and_float_results_and_writes_a_picture(tmp_path):
-    result = windowgrad("demo", cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert "max_pool2d(x, 3, 2, 1)" in result.stdout
-    assert "149/255" in result.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["demo.png"]  # and no half-written one beside it
-    from matplotlib.image import imread
-
-    picture = imread(tmp_path / "demo.png")
-    assert picture.shape[:2] == (720, 960)
-    assert np.ptp(picture) > 0.9
-
-
-def test_demo_refuses_a_folder_that_is_not_there(tmp_path):
-    result = windowgrad(f"demo --picture {tmp_path}/no/x.png")
-    assert result.returncode == 2
-    assert f"the folder {tmp_path / 'no'} does not exist" in result.stderr
-
-
-def test_an_interrupted_demo_leaves_no_broken_picture(tmp_path):
-    script = """
-import sys, matplotlib.figure
-from windowgrad import cli
-def savefig(self, name, **_):
-    open(name, "wb").write(b"half a picture")
-    raise KeyboardInterrupt
-matplotlib.figure.Figure.savefig = savefig
-sys.argv = ["windowgrad", "demo"]
-cli.main()
-"""
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
-    assert result.returncode == 130
-    assert result.stderr.strip().endswith("windowgrad: interrupted")
-    assert list(Path(tmp_path).iterdir()) == []
 
 
 def console_blocks():

@@ -7,7 +7,7 @@ import pytest
 
 import windowgrad as wg
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import conv_bias, conv_copy, conv_plan, conv_windows, convolution, microkernel, threads
+from windowgrad.kernels import conv_bias, conv_copy, conv_plan, conv_turn, conv_windows, convolution, microkernel, threads
 from windowgrad.kernels.jit import compiled
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
@@ -57,8 +57,8 @@ def test_the_sums_of_a_tile_fit_in_the_registers(features, size):
 
 @compiled
 def turned(to, x, pitch, stride):
-    conv_copy.turn(to, 2, pitch, x, 1, stride)
-    conv_copy.turn_add(to, 2, pitch, x, 1, stride)
+    conv_turn.turn(to, 2, pitch, x, 1, stride)
+    conv_turn.turn_add(to, 2, pitch, x, 1, stride)
 
 
 @every_float
@@ -88,13 +88,15 @@ GEOMETRIES = [
     Sliding((2, 3), 3, 2, (1, 2)),
     Sliding((5,), 1, 7, 3),
     Sliding((2, 1, 2), (1, 2, 2), 1),
+    Sliding((9,), 4, 5),
+    Sliding((3, 5), (1, 4), ((1, 0), (0, 6)), (1, 3)),
 ]
 
 
 @every_float
 @pytest.mark.parametrize("window", GEOMETRIES, ids=str)
 def test_a_panel_holds_the_cell_that_each_pixel_meets_at_each_tap(dtype, window):
-    spatial = (9, 13, 7)[: window.rank] if window.rank > 1 else (37,)
+    spatial = (9, 13, 7)[: window.rank] if window.rank > 1 else (211,)
     grid, images, channels = window.grid(spatial), 2, 3
     x = whole(images, channels, *spatial, dtype=dtype)
     one = conv_plan.forwards(window, spatial, grid)

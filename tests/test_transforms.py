@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -96,6 +97,32 @@ def test_argnums_choose_the_arguments():
         wg.grad(f, "x")(2.0, 3.0, 4.0)
 
 
+def test_an_argument_is_chosen_once():
+    for argnums in ((0, 0), (1, -1)):
+        with pytest.raises(wg.OptionError, match="names an argument twice"):
+            wg.grad(lambda x, y: x * y, argnums)(1.0, 2.0)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint64, np.int64])
+def test_derivatives_beside_integers_are_floats(dtype):
+    """An unsigned integer has no negative: 255 is not the slope of −x."""
+    x = np.array([1, 100], dtype)
+    slopes = {
+        "grad": wg.grad(lambda x: wg.sum(-x))(x),
+        "vjp": wg.vjp(lambda x: -x, x)[1](np.ones(2, dtype))[0],
+        "jvp": wg.jvp(lambda x: -x, (x,), (np.ones(2, dtype),))[1],
+        "jacobian": wg.jacobian(lambda x: -x)(x).sum(axis=0),
+    }
+    tape = wg.Tape()
+    leaf, unused = tape.leaf(x), tape.leaf(x)
+    grads = tape.backward(-leaf, np.ones(2, dtype))
+    for found in (*slopes.values(), grads[leaf]):
+        assert found.dtype.kind == "f"
+        assert found.tolist() == [-1, -1]
+    assert grads[unused].dtype.kind == "f"
+    assert grads[unused].tolist() == [0, 0]
+
+
 def test_a_gradient_is_of_one_number():
     with pytest.raises(wg.WindowError, match=r"the result is of shape \(3,\): a gradient is of one number"):
         wg.grad(lambda x: x * 2)(np.ones(3))
@@ -107,6 +134,15 @@ def test_what_does_not_depend_has_zero_derivatives():
     x = np.ones((2, 3))
     assert wg.grad(lambda x: np.array(3.0))(x).tolist() == np.zeros((2, 3)).tolist()
     assert wg.jvp(lambda x: np.ones(2), (x,), (x,))[1].tolist() == [0, 0]
+
+
+def test_a_gradient_of_decimals_starts_from_a_decimal():
+    """A fraction does not multiply a decimal, so nothing on the way may become one."""
+    x, target = (np.array([Decimal(n), Decimal(2)], dtype=object) for n in (3, 5))
+    assert wg.grad(wg.mse)(x, target).tolist() == [Decimal(-2), Decimal(0)]
+    assert wg.grad(lambda x: wg.sum(wg.grad(wg.mse)(x, target)))(x).tolist() == [Decimal(1), Decimal(1)]
+    tape = wg.Tape()
+    assert tape.backward(wg.mse(tape.leaf(x, name="x"), target))["x"].tolist() == [Decimal(-2), Decimal(0)]
 
 
 def test_hvp_is_the_hessian_times_the_tangent():

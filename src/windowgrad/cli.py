@@ -93,12 +93,17 @@ def _by(shape: tuple[int, ...]) -> str:
 
 @app.command()
 def demo(
+    pool: Annotated[str | None, typer.Option(help="The pooling: max, smooth or avg; max if not given.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="How often to go through the images; 12 if not given.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Where the random numbers start; 0 if not given.")] = None,
     picture: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("demo.png"),
+    checkpoint: Annotated[Path, typer.Option(help="Where to write the checkpoint.")] = Path("demo.safetensors"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
 ) -> None:
-    """Pool and convolve a photograph, in exact fractions and in floats, and draw the windows."""
+    """Train a small network on images of digits, and check its gradient against exact fractions."""
     from windowgrad import demo as show
 
-    show.run(picture, Console())
+    show.run(show.Options(picture, checkpoint, pool, seed, epochs, resume), Console())
 
 
 @app.command()
@@ -134,6 +139,38 @@ def conform(
     limits = Limits(seconds, int(memory * GIB))
     wanted = command.Request(implementations or (), adapter or (), only or (), cases, seed, json, junit, limits)
     raise typer.Exit(command.conform(wanted, Console()))
+
+
+@app.command()
+def pyramid(
+    source: Annotated[Path, typer.Argument(metavar="IN.zarr", help="A Zarr array, or an OME-Zarr image.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT.zarr", help="Where the pyramid is made, or finished.")],
+    levels: Annotated[int, typer.Option(help="How many arrays, the whole one included.")] = 5,
+    op: Annotated[str, typer.Option(help="mean, max, or mode (the most frequent label, the smallest among equals).")] = "mean",
+    memory: Annotated[str, typer.Option(help="The most memory it may take.")] = "1GiB",
+    axes: Annotated[str | None, typer.Option(help="The names of the axes, such as tczyx; z, y, x are halved.")] = None,
+) -> None:
+    """Make an image pyramid (OME-Zarr) of an array that may be larger than memory; run it again to finish one."""
+    try:
+        from windowgrad import pyramid as work
+    except ModuleNotFoundError as error:
+        raise KindError(f"pyramid needs {error.name}: pip install 'windowgrad[dask]'") from error
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(highlight=False)
+    columns = TextColumn("level {task.fields[level]}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", level=0, total=None)
+        new = work.build(
+            source,
+            target,
+            levels,
+            op,
+            memory,
+            axes,
+            lambda level, done, all_: bar.update(task, level=level, completed=done, total=all_),
+        )
+    console.print(f"{target}: {'made' if new else 'was complete already'}", markup=False, soft_wrap=True)
 
 
 def main() -> None:

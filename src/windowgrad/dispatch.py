@@ -207,8 +207,11 @@ def check_dtype(name: str, dtype: np.dtype[Any]) -> None:
         raise KindError(f"{name}: an array of {dtype} cannot be computed with; it must be {wanted}")
 
 
-def check_shapes(rule: str, params: Params, names: Sequence[str], kinds: Sequence[Kind]) -> None:
-    """The shape rule of the operator, tangents like their inputs, the gradient like the output."""
+def check_shapes(rule: str, params: Params, names: Sequence[str], kinds: Sequence[Kind], stored: bool = True) -> None:
+    """The shape rule of the operator, tangents like their inputs, the gradient like the output.
+
+    An output that is not `stored` at once may be larger than memory.
+    """
     shapes = [shape for shape, _ in kinds]
     inputs = len(shapes) - {"jvp": len(shapes) // 2, "vjp": 1}.get(rule, 0)
     out = params.out_shape(*shapes[:inputs])
@@ -217,5 +220,6 @@ def check_shapes(rule: str, params: Params, names: Sequence[str], kinds: Sequenc
         if shape != right:
             what = f"that of {name[1:]}" if rule == "jvp" else "that of the output"
             raise WindowError(f"{name} of shape {shape}: must be {right}, {what}")
-    refuse_unallocatable(out, max(dtype.itemsize for _, dtype in kinds))
+    if stored:
+        refuse_unallocatable(out, max(dtype.itemsize for _, dtype in kinds))
     params.check(*shapes[:inputs])

@@ -12,7 +12,7 @@ from windowgrad.errors import show
 if TYPE_CHECKING:
     from windowgrad.autograd.tape import Node, Tape
 
-WIDTH, HEIGHT, ACROSS, DOWN = 190, 46, 26, 40  # of a box, and between boxes, in pixels
+WIDTH, HEIGHT, ACROSS, DOWN = 150, 46, 26, 40  # of a box at least, and between boxes, in pixels
 
 
 def kind(value: Any) -> str:
@@ -90,76 +90,106 @@ def dot(tape: Tape) -> str:
     return "\n".join([*lines, "}"])
 
 
-def ranked(nodes: list[Node]) -> list[list[int]]:
-    """Nodes by rows: an operator stands below all its parents, a leaf just above its first child."""
-    depth = [0] * len(nodes)
+# --- the picture -------------------------------------------------------------------------------------------------
+
+Place = tuple[float, float]
+Stop = tuple[int, int, int]  # where an edge passes a row: its child, the place of its parent there, and the row
+
+
+def ranked(nodes: list[Node]) -> list[int]:
+    """The row of each node: below all its parents, and otherwise just above its first child."""
+    row = [0] * len(nodes)
     for i, node in enumerate(nodes):
-        depth[i] = max((depth[parent] + 1 for parent in node.parents), default=0)
+        row[i] = max((row[parent] + 1 for parent in node.parents), default=0)
     first = dict.fromkeys(range(len(nodes)), len(nodes))
-    for i, node in enumerate(nodes):
-        for parent in node.parents:
-            first[parent] = min(first[parent], depth[i])
-    for i, node in enumerate(nodes):
-        if not node.parents and first[i] < len(nodes):
-            depth[i] = first[i] - 1
-    lines: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
-    for i, row in enumerate(depth):
-        lines[row].append(i)
-    return lines
+    for i in reversed(range(len(nodes))):
+        if first[i] < len(nodes):
+            row[i] = first[i] - 1
+        for parent in nodes[i].parents:
+            first[parent] = min(first[parent], row[i])
+    return row
 
 
-def placed(nodes: list[Node]) -> dict[int, tuple[float, float]]:
-    """The upper middle of each box. A row is ordered by where its parents stand, and keeps right of what it would cover."""
-    places: dict[int, tuple[float, float]] = {}
-    for depth, line in enumerate(ranked(nodes)):
-        wished = {i: _mean([places[p][0] for p in nodes[i].parents if p in places]) for i in line}
+def placed(nodes: list[Node], row: list[int]) -> dict[int | Stop, Place]:
+    """The upper middle of each box, and of each gap that a long edge leaves in the rows it passes.
+
+    A row is ordered by where its parents stand; each keeps right of what it would cover. Leaves come last.
+    """
+    lines: list[list[tuple[int | Stop, list[int | Stop]]]] = [[] for _ in range(max(row, default=-1) + 1)]
+    for i, node in enumerate(nodes):
+        above: list[int | Stop] = []
+        for place, parent in enumerate(node.parents):
+            came: int | Stop = parent
+            for passed in range(row[parent] + 1, row[i]):
+                stop = (i, place, passed)
+                lines[passed].append((stop, [came]))
+                came = stop
+            above.append(came)
+        lines[row[i]].append((i, above))
+    places: dict[int | Stop, Place] = {}
+    for y, line in enumerate(lines):
+        wished = {item: sum(places[a][0] for a in above) / len(above) if above else float("inf") for item, above in line}
         least = 0.0
-        for i in sorted(line, key=lambda i: (wished[i] if nodes[i].parents else float("inf"), i)):
-            x = max(wished[i], least + WIDTH / 2)
-            places[i] = (x, depth * (HEIGHT + DOWN))
-            least = x + WIDTH / 2 + ACROSS
+        for item, above in sorted(line, key=lambda entry: wished[entry[0]]):
+            half = width(nodes[item]) / 2 if isinstance(item, int) else 0
+            x = max(wished[item] if above else 0, least + half)
+            places[item] = (x, y * (HEIGHT + DOWN))
+            least = x + half + ACROSS
     return places
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+def width(node: Node) -> float:
+    """So wide that both lines of text fit, in the widest of the usual fonts; digits stand for the number of the node."""
+    return max(WIDTH, 9 * len(f"000 {cut(node.name)}") + 12, 7 * len(kind(node.value)) + 24)
+
+
+def cut(name: str, most: int = 40) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def svg(tape: Tape) -> str:
     """The graph as a picture: leaves are round, constants dashed, and the options of an operator show under the pointer."""
-    places = placed(tape.nodes)
-    width = max((x for x, _ in places.values()), default=0) + WIDTH / 2 + 2 * ACROSS
+    nodes, row = tape.nodes, ranked(tape.nodes)
+    places = placed(nodes, row)
+    boxes = [places[i][0] + width(node) / 2 for i, node in enumerate(nodes)]
+    right = max((*boxes, *(x for x, _ in places.values())), default=0) + 2 * ACROSS
     height = max((y for _, y in places.values()), default=0) + HEIGHT + DOWN
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="{-ACROSS} {-DOWN / 2:.0f} {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{right:.0f}" height="{height:.0f}" '
+        f'viewBox="{-ACROSS} {-DOWN / 2:.0f} {right:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0 8 4 0 8z" fill="#667"/></marker></defs>',
     ]
-    for i, node in enumerate(tape.nodes):
-        for parent in node.parents:
-            lines.append(_edge(places[parent], places[i]))
-    for i, node in enumerate(tape.nodes):
+    for i, node in enumerate(nodes):
+        for place, parent in enumerate(node.parents):
+            stops = [places[i, place, passed] for passed in range(row[parent] + 1, row[i])]
+            x, y = places[i]
+            aside = (place - (len(node.parents) - 1) / 2) * min(24, WIDTH / 2 / len(node.parents))  # in the order of arguments
+            lines.append(_edge(places[parent], stops, (x + aside, y)))
+    for i, node in enumerate(nodes):
         lines += _box(i, node, *places[i])
     return "\n".join([*lines, "</svg>"])
 
 
-def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
-    (x1, y1), (x2, y2) = (start[0], start[1] + HEIGHT), end
-    middle = (y1 + y2) / 2
-    path = f"M{x1:.0f} {y1:.0f}C{x1:.0f} {middle:.0f} {x2:.0f} {middle:.0f} {x2:.0f} {y2:.0f}"
+def _edge(start: Place, stops: list[Place], end: Place) -> str:
+    """From under a box to the top of another: it bends between the rows, and goes straight down where it passes one."""
+    (x, y), path = start, f"M{start[0]:.0f} {start[1] + HEIGHT:.0f}"
+    for nx, ny in (*stops, end):
+        bottom, middle = y + HEIGHT, (y + HEIGHT + ny) / 2
+        path += f"{f'V{bottom:.0f}' if y != start[1] else ''}C{x:.0f} {middle:.0f} {nx:.0f} {middle:.0f} {nx:.0f} {ny:.0f}"
+        x, y = nx, ny
     return f'<path d="{path}" fill="none" stroke="#667" marker-end="url(#tip)"/>'
 
 
 def _box(i: int, node: Node, x: float, y: float) -> list[str]:
     fill = "#eef4ff" if node.parents else "#eaf7ea"
     dashes = "" if node.requires_grad else ' stroke-dasharray="4 3"'
-    told = escape(options(node.params))
+    told, wide = escape(options(node.params)), width(node)
     return [
         f"<g><title>{i} {escape(node.name)}{f'({told})' if told else ''}</title>"
-        f'<rect x="{x - WIDTH / 2:.0f}" y="{y:.0f}" width="{WIDTH}" height="{HEIGHT}" '
+        f'<rect x="{x - wide / 2:.0f}" y="{y:.0f}" width="{wide:.0f}" height="{HEIGHT}" '
         f'rx="{6 if node.parents else HEIGHT // 2}" fill="{fill}" stroke="#446"{dashes}/>',
-        _text(x, y + 19, f"{i} {node.name}", 14, "#000"),
+        _text(x, y + 19, f"{i} {cut(node.name)}", 14, "#000"),
         f"{_text(x, y + 36, kind(node.value), 11, '#555')}</g>",
     ]
 

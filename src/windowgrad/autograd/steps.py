@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from windowgrad.autograd.tracer import highest
+from windowgrad.autograd.arrays import add
+from windowgrad.autograd.tracer import Tracer, highest
 from windowgrad.dispatch import run
+from windowgrad.kernels.dtypes import float_of
 from windowgrad.ops import OPS
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import grid
+from windowgrad.spec.scalar import grid, zero_like
 
 
 class Step(NamedTuple):
@@ -108,11 +110,28 @@ def only(place: int, xs: Sequence[Any]) -> tuple[bool, ...]:
 
 
 def zeros_like(x: Any) -> Any:
-    return np.zeros(x.shape, dtype=x.dtype)
+    """A derivative of x that is zero."""
+    return np.zeros(x.shape, dtype=float_of(x.dtype) if x.dtype.kind in "biu" else x.dtype)
+
+
+def ones_like(x: Any) -> Any:
+    """Ones of the same kind as the cells, so that a decimal goes back as decimals."""
+    while isinstance(x, Tracer):
+        x = x.value
+    ones = np.ones(x.shape, dtype=x.dtype)
+    if x.dtype == object and isinstance(x, np.ndarray) and x.size:
+        ones[...] = zero_like(x.flat[0]) + 1
+    return ones
+
+
+def as_derivative(given: Any) -> Any:
+    """A tangent or a gradient; integers become floats, for the unsigned ones have no negative."""
+    is_whole = isinstance(given, np.ndarray) and given.dtype.kind in "biu"
+    return given.astype(float_of(given.dtype)) if is_whole else given
 
 
 def plus(a: Any, b: Any) -> Any:
     """a + b, where None is zero."""
     if a is None or b is None:
         return b if a is None else a
-    return grid(a + b)
+    return grid(a + b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else add(a, b)

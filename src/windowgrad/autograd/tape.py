@@ -13,11 +13,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from windowgrad.autograd import drawing
 from windowgrad.autograd.gradients import Gradients
-from windowgrad.autograd.steps import Step, plus, zeros_like
+from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, zeros_like
 from windowgrad.autograd.tracer import Tracer, as_value, next_level
 from windowgrad.dispatch import run
 from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError, show
@@ -64,8 +62,13 @@ class Var(Tracer):
     def requires_grad(self) -> bool:
         return self.node.requires_grad
 
+    @property
+    def described(self) -> str:
+        """What an error says of it: `3 conv2d: float32(1, 3, 8, 8)`."""
+        return drawing.described(self.tape, self.id)
+
     def __repr__(self) -> str:
-        return f"Var({drawing.described(self.tape, self.id)})"
+        return f"Var({self.described})"
 
     def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
         return self.tape.follow(op, rule, params, arrays, needs)
@@ -145,12 +148,14 @@ class Tape:
         if grad is None:
             if value.size != 1:
                 raise WindowError(f"grad: must be given, of shape {value.shape}, for an output of {value.size} elements")
-            grad = np.ones(value.shape, dtype=value.dtype)
+            grad = ones_like(value)
         elif (grad := as_value("grad", grad)).shape != value.shape:
             raise WindowError(f"grad of shape {grad.shape}: must be {value.shape}, that of the output")
-        wanted = [i for i, node in enumerate(self.nodes) if node.requires_grad and not node.parents and node.backward is None]
+        elif isinstance(grad, Var) and grad.tape is self:
+            raise KindError(f"grad: {grad!r} is of this tape, which is walked and not recorded; nest wg.grad or wg.jvp instead")
+        wanted = [i for i, node in enumerate(self.nodes) if node.requires_grad and not node.parents]
         asked = wanted if of is None else [self.find(key, range(len(self.nodes))) for key in of]
-        return Gradients(self, self.walk({start: grad}, asked))
+        return Gradients(self, self.walk({start: as_derivative(grad)}, asked))
 
     def walk(self, gradients: dict[int, Any], asked: Sequence[int]) -> dict[int, Any]:
         """From gradients of some nodes to those of the nodes asked for. The others are freed as soon as they are used."""

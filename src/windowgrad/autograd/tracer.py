@@ -116,10 +116,15 @@ class Tracer:
     def __bool__(self) -> NoReturn:
         raise KindError("a value under differentiation is neither true nor false; decide by its .value")
 
+    def _compared(self, other: Any) -> NoReturn:
+        raise KindError("a value under differentiation is neither greater nor less than another; compare its .value")
+
+    __gt__ = __lt__ = __ge__ = __le__ = _compared
+
 
 def as_value(name: str, value: Any) -> Any:
-    """An array or a tracer; a number becomes an array with no axes."""
-    if isinstance(value, Tracer):
+    """An array, a tracer or what computes for itself; a number becomes an array with no axes."""
+    if hasattr(type(value), "__windowgrad__"):
         return value
     if not hasattr(value, "shape") and not isinstance(value, (str, bytes, list, tuple, dict, set, type(None))):
         value = np.asarray(value)

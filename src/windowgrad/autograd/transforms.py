@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from windowgrad.autograd import trees
-from windowgrad.autograd.arrays import reshape
+from windowgrad.autograd.arrays import add, multiply, reshape
 from windowgrad.autograd.pushing import Pushed, parts
-from windowgrad.autograd.steps import zeros_like
+from windowgrad.autograd.steps import as_derivative, ones_like, plus, zeros_like
 from windowgrad.autograd.tape import Tape, Var
-from windowgrad.autograd.tracer import Tracer, next_level
+from windowgrad.autograd.tracer import next_level
 from windowgrad.errors import KindError, OptionError, WindowError, show
 
 Function = Callable[..., Any]
@@ -28,7 +28,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     xs, structure = trees.values("primals", tuple(primals))
     dxs = trees.matched("tangents", tuple(tangents), structure, xs, "primals")
     level = next_level()
-    moving = [Pushed(level, x, dx) for x, dx in zip(xs, dxs, strict=True)]
+    moving = [Pushed(level, x, as_derivative(dx)) for x, dx in zip(xs, dxs, strict=True)]
     ys, out = trees.values("result", f(*trees.unflatten(structure, moving)))
     results = [parts(y, level) for y in ys]
     moved = [zeros_like(y) if dy is None else dy for y, dy in results]
@@ -48,7 +48,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...
         starts: dict[int, Any] = {}
         for y, part in zip(ys, gs, strict=True):
             if _is_of(y, tape):
-                starts[y.id] = starts[y.id] + part if y.id in starts else part
+                starts[y.id] = plus(starts.get(y.id), as_derivative(part))
         found = tape.walk(starts, range(len(xs)))
         pulled: tuple[Any, ...] = trees.unflatten(structure, [found[i] for i in range(len(xs))])
         return pulled
@@ -78,7 +78,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..
         if not hasattr(y, "size") or y.size != 1:
             shape = f"of shape {tuple(y.shape)}" if hasattr(y, "shape") else f"a {type(y).__name__}"
             raise WindowError(f"the result is {shape}: a gradient is of one number; sum it, or use vjp or jacobian")
-        found = pull(np.ones(y.shape, dtype=y.dtype))
+        found = pull(ones_like(y))
         return y, found[0] if isinstance(argnums, int) else found
 
     return both
@@ -152,14 +152,14 @@ def _stacked(lines: Sequence[Sequence[Any]], along: Any, others: Sequence[Any], 
     for i, other in enumerate(others):
         parts = [line[i] for line in lines]
         shape = along.shape + other.shape if front else other.shape + along.shape
-        if parts and not any(isinstance(part, Tracer) for part in parts):
+        if parts and all(isinstance(part, np.ndarray) for part in parts):
             found.append(np.stack(parts, axis=0 if front else -1).reshape(shape))
             continue
         wide = along.shape + (1,) * len(other.shape) if front else along.shape
         thin = other.shape if front else other.shape + (1,) * len(along.shape)
         total: Any = np.zeros(shape, dtype=other.dtype)
         for part, (unit,) in zip(parts, _bases([along], 0), strict=True):
-            total = total + reshape(part, thin) * unit.reshape(wide)
+            total = add(total, multiply(reshape(part, thin), unit.reshape(wide)))
         found.append(total)
     return found
 
@@ -172,7 +172,10 @@ def _chosen(argnums: int | Sequence[int], given: int) -> list[int]:
             raise KindError(f"argnums={show(argnums)}: must be an integer or a tuple of integers")
         if not -given <= place < given:
             raise OptionError(f"argnums={show(argnums)}: there is no such argument, {given} were given")
-    return [place % given for place in places]
+    chosen = [place % given for place in places]
+    if len(set(chosen)) < len(chosen):
+        raise OptionError(f"argnums={show(argnums)}: names an argument twice")
+    return chosen
 
 
 def _check(name: str, f: Any, **sequences: Any) -> None:

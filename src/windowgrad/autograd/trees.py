@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from windowgrad.autograd.tracer import Tracer, as_value
+from windowgrad.autograd.tracer import as_value
 from windowgrad.errors import KindError, WindowError
 
 NAMESPACE = "windowgrad"
@@ -31,7 +31,7 @@ def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
 
 
 def is_record(leaf: Any) -> bool:
-    return dataclasses.is_dataclass(leaf) and not isinstance(leaf, (type, Tracer))
+    return dataclasses.is_dataclass(leaf) and not isinstance(leaf, type) and not hasattr(type(leaf), "__windowgrad__")
 
 
 def register(kind: Any) -> None:

@@ -106,7 +106,9 @@ def covering(op: str, seed: int) -> Iterator[tuple[str, Row]]:
     first = {name: levels[:1] for name, levels in everyday.items()}
     types = first | {"rank": (1, 2, 3), "dtype": [name for name in FACTORS[op]["dtype"] if name not in FLOATS]}
     types |= {"group": everyday["group"][-1:]}
-    for factors in (*(everyday,) * (3 if op in ("max_pool", "avg_pool") else 1), types, FACTORS[op]):
+    large = first | {"rank": (1, 2, 3), "dtype": ("float16", "float32"), "group": ("large",)}
+    covers = [types, *([large] if "avg" in op else []), FACTORS[op]]
+    for factors in (*(everyday,) * (3 if op in ("max_pool", "avg_pool") else 1), *covers):
         for row in pairwise(factors, possible(op), rng):
             yield op, row
     yield op, {name: levels[0] for name, levels in FACTORS[op].items()} | {"group": "empty batch"}

@@ -24,6 +24,9 @@ class Call:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, WindowgradError) and error.call is None:
             error.call = str(self)
+            nodes = [v.described for v in self.arguments.values() if hasattr(type(v), "described")]  # variables of a tape
+            if nodes and error.where is None:
+                error.where = f"{self.function.__name__} of nodes {', '.join(nodes)}"
 
     def __str__(self) -> str:
         parameters = inspect.signature(self.function).parameters.values()

@@ -121,7 +121,7 @@ class Alias:
 
 def writeable(x: Array) -> Array:
     """A read-only array as one that is not, for kernels that only read: else each would be compiled for both kinds."""
-    return x if x.flags.writeable else np.asarray(Alias(x))
+    return x if x.flags.writeable else np.asarray(Alias(x)).view(x.dtype)  # an interface cannot name bfloat16
 
 
 def room(out: Array | None, size: int, dtype: Any) -> Array:

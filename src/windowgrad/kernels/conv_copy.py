@@ -1,4 +1,4 @@
-"""Moving cells between an array and a panel: a vector under a mask, every second cell, a square turned around."""
+"""Moving cells between an array and a panel: a vector under a mask, every second or fourth cell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from windowgrad.kernels.jit import helper
-from windowgrad.kernels.microkernel import ROWS, wide
+from windowgrad.kernels.microkernel import wide
 from windowgrad.kernels.vectors import Vec, call, constant, llvm, pointer, read, spread, suffix
 
 INDEX = ir.IntType(64)
@@ -76,6 +76,23 @@ def copy_even(typing: Any, to: Any, i: Any, x: Any, j: Any, bits: Any) -> Any:
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         write(context, builder, to, args[0], args[1], read_even(context, builder, x, args[2], args[3], args[4], v), v)
+        return context.get_dummy_value()
+
+    return types.void(to, types.intp, x, types.intp, types.int64), emit
+
+
+@intrinsic
+def copy_fourth(typing: Any, to: Any, i: Any, x: Any, j: Any, bits: Any) -> Any:
+    """A whole vector at to[i]: x[j], x[j + 4], … Of four vectors of x, the cells whose bit is set are read."""
+    v = wide(to.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), list(range(0, 2 * v.lanes, 2)))
+        halves = [
+            read_even(context, builder, x, args[2], builder.add(args[3], INDEX(n)), builder.lshr(args[4], INDEX(n)), v)
+            for n in (0, 2 * v.lanes)
+        ]
+        write(context, builder, to, args[0], args[1], builder.shuffle_vector(*halves, order), v)
         return context.get_dummy_value()
 
     return types.void(to, types.intp, x, types.intp, types.int64), emit
@@ -211,70 +228,6 @@ add_apart = _apart("add_apart", "The same, added to what stands there.", True)
 
 EVEN = 0x5555555555555555
 """The bits of every second cell."""
-
-
-# --- squares -----------------------------------------------------------------------------------------------------
-
-
-def turned(builder: Any, rows: list[Any], v: Vec) -> list[Any]:
-    """The columns of a square of vectors: pairs of rows, ever further apart, exchange their halves."""
-    step = 1
-    while step < v.lanes:
-        low = [i if not i & step else v.lanes + i - step for i in range(v.lanes)]
-        high = [i + step if not i & step else v.lanes + i for i in range(v.lanes)]
-        orders = [ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), order) for order in (low, high)]
-        done = list(rows)
-        for i in range(v.lanes):
-            if not i & step:
-                for at, order in zip((i, i + step), orders, strict=True):
-                    done[at] = builder.shuffle_vector(rows[i], rows[i + step], order)
-        rows, step = done, 2 * step
-    return rows
-
-
-def _square(name: str, doc: str, adds: bool) -> Any:
-    def typed(typing: Any, to: Any, i: Any, pitch: Any, x: Any, j: Any, stride: Any) -> Any:
-        v = Vec(to.dtype, ROWS)
-
-        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            into, first, pitch, source, start, stride = args
-            places = [builder.add(start, builder.mul(stride, INDEX(r))) for r in range(ROWS)]
-            columns = turned(builder, [read(context, builder, x, source, at, v) for at in places], v)
-            for r, column in enumerate(columns):
-                at = builder.add(first, builder.mul(pitch, INDEX(r)))
-                if adds:
-                    column = builder.fadd(read(context, builder, to, into, at, v), column)
-                write(context, builder, to, into, at, column, v)
-            return context.get_dummy_value()
-
-        return types.void(to, types.intp, types.intp, x, types.intp, types.intp), emit
-
-    typed.__name__, typed.__doc__ = name, doc
-    return intrinsic(typed)
-
-
-turn = _square("turn", "to[i + r·pitch + c] = x[j + c·stride + r] for ROWS rows and columns.", False)
-turn_add = _square("turn_add", "to[i + r·pitch + c] += x[j + c·stride + r] for ROWS rows and columns.", True)
-
-
-@intrinsic
-def copy_row(typing: Any, to: Any, i: Any, x: Any, j: Any) -> Any:
-    """to[i], … = x[j], … for ROWS cells."""
-    v = Vec(to.dtype, ROWS)
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        write(context, builder, to, args[0], args[1], read(context, builder, x, args[2], args[3], v), v)
-        return context.get_dummy_value()
-
-    return types.void(to, types.intp, x, types.intp), emit
-
-
-@helper
-def turn_some(to: Any, i: int, pitch: int, x: Any, j: int, stride: int, rows: int, columns: int) -> None:
-    """to[i + r·pitch + c] = x[j + c·stride + r] for so many rows and columns."""
-    for r in range(rows):
-        for c in range(columns):
-            to[i + r * pitch + c] = x[j + c * stride + r]
 
 
 @helper

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import or_
 from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels import conv_exact, conv_plan, conv_planes
+from windowgrad.kernels import conv_exact, conv_matrices, conv_plan, conv_planes
 from windowgrad.kernels.conv_depthwise import PLANES, depthwise, depthwise_weight
 from windowgrad.kernels.conv_plan import Array, Gather, Shape, room
 from windowgrad.kernels.conv_planes import Planes
@@ -49,22 +49,28 @@ class Grouped:
         self.cells, self.pixels, self.taps = math.prod(self.spatial), math.prod(self.grid), math.prod(self.kernel)
         self.depthwise = self.outs == self.ins == 1 and self.groups > 1
         self.work = self.images * self.groups * self.outs * self.ins * self.pixels * self.taps // WORK
+        self.pointwise = conv_matrices.is_pointwise(params.window, params.groups)
         self.regular = self.work > 0 and conv_plan.is_regular(params.window, self.spatial)
 
     def forward(self, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
         per_row = self.ins * self.taps
         sizes = self.images, self.groups, self.outs, self.ins, self.cells, self.pixels
+        if self.pointwise and conv_matrices.fits(self.outs, self.pixels, y.itemsize):
+            matrices = self.images, self.outs, self.ins, self.pixels
+            return conv_matrices.multiply(conv_matrices.by_rows, w, x, y, bias, adds, matrices, self.work)
         if found := self.planes(False):
             return self.shift(found, x, w, bias, y, adds, sizes[4:])
-        gathers = [conv_plan.forwards(self.window, self.spatial, self.grid)]
-        return self.multiply(gathers, x, w, bias, y, adds, (self.outs * per_row, per_row, self.taps), sizes)
+        return self.multiply((self.forwards,), x, w, bias, y, adds, (self.outs * per_row, per_row, self.taps), sizes)
 
     def input_gradient(self, g: Array, w: Array, bias: Array, gx: Array, adds: bool) -> int:
         per_channel = self.ins * self.taps
         sizes = self.images, self.groups, self.ins, self.outs, self.pixels, self.cells
+        if self.pointwise and conv_matrices.fits(self.ins, self.pixels, gx.itemsize):
+            matrices = self.images, self.ins, self.outs, self.pixels
+            return conv_matrices.multiply(conv_matrices.by_columns, w, g, gx, bias, adds, matrices, self.work)
         if found := self.planes(True):
             return self.shift(found, g, w, bias, gx, adds, sizes[4:])
-        gathers = conv_plan.backwards(self.window, self.spatial, self.grid)
+        gathers = self.backwards
         if not adds and sum(one.pixels for one in gathers) < self.cells:  # cells that no output sees
             gx.reshape(-1, len(bias), self.cells)[...] = bias[:, None]
         return self.multiply(gathers, g, w, bias, gx, adds, (self.outs * per_channel, self.taps, per_channel), sizes)
@@ -72,6 +78,14 @@ class Grouped:
     def planes(self, back: bool) -> Planes | None:
         """How to convolve each plane by itself, where that can be done and is worth it."""
         return conv_planes.plan(self.window, self.spatial, self.grid, back) if self.depthwise else None
+
+    @cached_property
+    def forwards(self) -> Gather:
+        return conv_plan.forwards(self.window, self.spatial, self.grid)
+
+    @cached_property
+    def backwards(self) -> tuple[Gather, ...]:
+        return conv_plan.backwards(self.window, self.spatial, self.grid)
 
     def shift(self, plan: Planes, x: Array, w: Array, bias: Array, y: Array, adds: bool, planes: Shape) -> int:
         if plan.three_rows:
@@ -150,10 +164,14 @@ class Grouped:
         return reduce(or_, strange)
 
     def weight_gradient(self, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
+        large = self.images == 1 or self.pixels > conv_matrices.SMALL
+        if self.pointwise and large and conv_matrices.fits(self.outs, self.ins, gw.itemsize):
+            matrices, none = (self.images, self.outs, self.pixels, self.ins), np.zeros(self.outs, gw.dtype)
+            return conv_matrices.multiply(conv_matrices.by_pixels, g, x, gw, none, False, matrices, self.work)
         if found := self.planes(False):
             (self.sum_nine if found.three_rows and self.taps == NINE else self.sum_shifted)(found, x, g, gw)
             return int(any_strange(gw, 0, gw.size))
-        one = conv_plan.forwards(self.window, self.spatial, self.grid)
+        one = self.forwards
         if self.depthwise and self.window.stride[-1] <= 2:
             gw[...] = 0
             self.sum_planes(one, x, g, gw)

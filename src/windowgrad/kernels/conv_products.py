@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.conv_copy import EVEN, HUGE, add_apart, add_part, copy_row, interval, peek, put_apart, put_part, turn
+from windowgrad.kernels.conv_copy import EVEN, HUGE, add_apart, add_part, interval, peek, put_apart, put_part
+from windowgrad.kernels.conv_turn import copy_column, copy_row, turn
 from windowgrad.kernels.conv_windows import copy_pieces, in_pieces, out_pieces
 from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS, multiply_packed
@@ -23,31 +24,52 @@ def pack_weight(
 ) -> None:  # fmt: skip
     """Rows `first` to `last` of the weight, for channels and taps of a block, as panels of ROWS numbers per k.
 
-    Rows past the last are zeros. Where taps lie one after the other, ROWS of them are turned around at once.
+    Rows past the last are zeros. Where taps lie one after the other, ROWS of them are turned around at once. All rows of a
+    channel are taken before the next channel: in the weight they lie closer together, or it is all one run.
     """
     taps = t1 - t0
     in_order = places[t1 - 1] - places[t0] == taps - 1
     runs, length = (1, (c1 - c0) * taps) if in_order and per_channel == taps else (c1 - c0, taps if in_order else 1)
-    for row in range(first, last, ROWS):
-        rows = min(ROWS, last - row)
-        if rows < ROWS:
-            to[at : at + (c1 - c0) * taps * ROWS] = 0
-        for c in range(c0, c0 + runs):
-            for t in range(t0, t0 + (1 if in_order else taps)):
-                start = base + row * per_row + c * per_channel + places[t]
-                done = 0
-                if rows == ROWS:
-                    while done + ROWS <= length:
-                        turn(to, at + done * ROWS, ROWS, w, start + done, per_row)
-                        done += ROWS
-                if rows == ROWS and per_row == 1:
-                    for k in range(done, length):
-                        copy_row(to, at + k * ROWS, w, start + k)
-                    done = length
-                for k in range(done, length):
-                    for r in range(rows):
-                        to[at + k * ROWS + r] = w[start + k + r * per_row]
-                at += length * ROWS
+    if length < ROWS:
+        scatter_weight(w, base, per_row, per_channel, places, first, last, c0, c1, t0, t1, to, at)
+        return
+    for c in range(c0, c0 + runs):
+        for row in range(first, last, ROWS):
+            rows, i = min(ROWS, last - row), at + (row - first) * (c1 - c0) * taps
+            start, done = base + row * per_row + c * per_channel + places[t0], 0
+            if rows < ROWS:
+                to[i : i + length * ROWS] = 0
+            else:
+                while done + ROWS <= length:
+                    turn(to, i + done * ROWS, ROWS, w, start + done, per_row)
+                    done += ROWS
+            for k in range(done, length):
+                for r in range(rows):
+                    to[i + k * ROWS + r] = w[start + k + r * per_row]
+        at += length * ROWS
+
+
+@helper
+def scatter_weight(
+    w: Any, base: int, per_row: int, per_channel: int, places: Any, first: int, last: int, c0: int, c1: int, t0: int, t1: int,
+    to: Any, at: int,
+) -> None:  # fmt: skip
+    """The same, one k of all rows after the other."""
+    panel, whole = (c1 - c0) * (t1 - t0) * ROWS, first + (last - first) // ROWS * ROWS
+    for c in range(c0, c1):
+        for t in range(t0, t1):
+            i, start = at, base + c * per_channel + places[t]
+            if per_row == 1:
+                for row in range(first, whole, ROWS):
+                    copy_row(to, i, w, start + row)
+                    i += panel
+            else:
+                for row in range(first, whole, ROWS):
+                    copy_column(to, i, w, start + row * per_row, per_row)
+                    i += panel
+            for r in range(ROWS if whole < last else 0):
+                to[i + r] = w[start + (whole + r) * per_row] if whole + r < last else 0
+            at += ROWS
 
 
 @helper

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowgrad.kernels.conv_copy import interval, strange_lanes, turn, turn_add, turn_some
+from windowgrad.kernels.conv_copy import interval, strange_lanes
+from windowgrad.kernels.conv_turn import turn, turn_add, turn_some
 from windowgrad.kernels.conv_windows import copy_pieces, in_pieces
 from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS, multiply_rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowgrad.kernels.conv_copy import copy_even, copy_part, interval, peek
+from windowgrad.kernels.conv_copy import copy_even, copy_fourth, copy_part, interval, peek
 from windowgrad.kernels.jit import helper
 from windowgrad.kernels.microkernel import BYTES
 
@@ -86,11 +86,13 @@ def in_pieces(
 
 @helper
 def real_lanes(cell: int, width: int, stride: int, length: int) -> Any:
-    """The mask of the cells `cell`, `cell + stride`, … that a row of `width` has; for stride 2, of what lies between too."""
+    """The mask of the cells `cell`, `cell + stride`, … that a row of `width` has; for 2 and 4, of what lies between too."""
     low, high = max(0, -cell), max(0, width - cell)
     if stride > 1:
         low, high = (low + stride - 1) // stride, (high + stride - 1) // stride
     high = min(high, length)
+    if stride == 4:
+        return interval(4 * low, 4 * high - 3)
     return interval(2 * low, 2 * high - 1) if stride == 2 else interval(low, high)
 
 
@@ -111,6 +113,10 @@ def copy_pieces(
         for c in range(channels):
             for q in range(at, end, 3):
                 copy_even(to, i + c * pitch + peek(lists, q), x, base + c * plane + peek(lists, q + 1), peek(lists, q + 2))
+    elif stride == 4:
+        for c in range(channels):
+            for q in range(at, end, 3):
+                copy_fourth(to, i + c * pitch + peek(lists, q), x, base + c * plane + peek(lists, q + 1), peek(lists, q + 2))
     else:
         for c in range(channels):
             for q in range(at, end, 3):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,19 +32,25 @@ from windowgrad.params import ConvParams, TransposeParams
 
 def flat(a: Array, dtype: Any) -> Array:
     """The cells in a row, in the dtype of the sums."""
+    if a.dtype == dtype and a.flags.carray:
+        return a.reshape(-1)
     return writeable(np.ascontiguousarray(a, dtype=dtype).reshape(-1))
 
 
-def summed(a: Array) -> Any:
-    """The dtype in which products of `a` are summed: float32 if it holds its values."""
-    return np.float32 if a.dtype == np.float32 or a.dtype.itemsize <= 2 else np.float64
+@cache
+def summed(*dtypes: Any) -> Any:
+    """The dtype in which products of numbers of these are summed: float32 if it holds their values."""
+    return np.dtype(np.float32 if all(d == np.float32 or d.itemsize <= 2 for d in dtypes) else np.float64)
+
+
+result_dtype = cache(conv_dtype)
 
 
 def total(
     conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int, out: Array | None = None
 ) -> Array:
     """The sum of the products of all pairs, and the bias of each channel; in `out`, if its cells are summed as they are."""
-    kind = np.result_type(*(summed(a) for pair in (*pairs, (bias, bias)) for a in pair))
+    kind = summed(bias.dtype, *(a.dtype for pair in pairs for a in pair))
     y, strange = room(out, size, kind), 0
     if conv.regular:
         strange = multiplied(conv, role, pairs, bias, y)
@@ -100,7 +107,7 @@ def no_bias(params: ConvParams, w: Array) -> Array:
 
 
 def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array, out: Array | None = None) -> Array:
-    dtype = conv_dtype(x.dtype, w.dtype, *(b.dtype for b in bias))
+    dtype = result_dtype(x.dtype, w.dtype, *(b.dtype for b in bias))
     conv, shape = grouped(params, x.shape, w.shape)
     extra = bias[0] if bias else no_bias(params, w)
     if is_float(dtype):
@@ -129,7 +136,7 @@ def conv_jvp(params: ConvParams, *args: Array) -> Array:
     (x, w), (dx, dw), dbias = args[:2], args[half : half + 2], args[half + 2 :]
     (conv, out), extra = grouped(params, x.shape, w.shape), dbias[0] if dbias else no_bias(params, w)
     dy = total(conv, conv_exact.FORWARD, [(dx, w), (x, dw)], extra, math.prod(out))
-    primal = conv_dtype(*(a.dtype for a in args[:half]))
+    primal = result_dtype(*(a.dtype for a in args[:half]))
     return dy.astype(derivative_of(primal, np.result_type(*(a.dtype for a in args[half:]))), copy=False).reshape(out)
 
 

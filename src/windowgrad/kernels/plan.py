@@ -187,4 +187,4 @@ def regularity(geometry: Geometry, n: int) -> tuple[int, int, int]:
         return (k, s, lo) if small else (0, 0, 0)
     last = geometry.table(geometry.rank - 1, n)
     k, m = int(last.count[0]), len(last.start)
-    return (k, k, 0) if k * m == n and m > 1 else (0, 0, 0)
+    return (k, k, 0) if k * m == n and m > 1 and (last.count == k).all() else (0, 0, 0)

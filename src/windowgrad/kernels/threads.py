@@ -3,6 +3,9 @@
 The shares of a call lie in its job. The caller works them off, and so does every helper thread that wakes up in time; at the
 end the caller waits only for shares a helper has already begun. So a call always finishes, however many callers there are,
 and even when no helper can run: after a failed start, in a forked child, while the interpreter shuts down.
+
+Where there are CPUs enough, a helper that has nothing to do and a caller that waits both watch for a moment before they
+sleep: most calls come soon after another, and most shares end together.
 """
 
 from __future__ import annotations
@@ -11,11 +14,13 @@ import os
 import threading
 from _thread import start_new_thread
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from queue import SimpleQueue
 
 from windowgrad.arguments import as_int
 from windowgrad.errors import OptionError, show
+from windowgrad.kernels import spin
 
 VARIABLE = "WINDOWGRAD_NUM_THREADS"
 LEAST_WORK = 1 << 19  # bytes; measured: waking a helper takes about 20 µs, in which one thread moves about this much
@@ -62,6 +67,7 @@ class Job:
                 self.begun -= 1
                 if self.begun == 0 and self.task is None:
                     self.done.release()
+            ended.value += 1
 
     def close(self) -> None:
         """No share begins any more, and those in the hands of helpers have ended; also when the wait is interrupted."""
@@ -69,13 +75,21 @@ class Job:
             self.task = None  # a job still lying in the queue keeps no array alive
             self.shares.clear()
         interrupt: BaseException | None = None
+        watching = self.begun > 0 and may_watch()
         while self.begun:  # read again after an interrupt, which may come just after the lock was got
             try:
-                self.done.acquire()
+                watching = watching and self.watched()
+                if not watching:
+                    self.done.acquire()
             except BaseException as raised:  # Ctrl-C, or whatever a signal handler raises
                 interrupt = raised
         if interrupt is not None:
             raise interrupt
+
+    def watched(self) -> bool:
+        """Whether a share ended within a moment."""
+        seen = ended.value
+        return self.begun == 0 or ended.passed(seen)
 
 
 class Pool:
@@ -83,6 +97,7 @@ class Pool:
 
     def __init__(self) -> None:
         self.jobs: SimpleQueue[Job] = SimpleQueue()
+        self.calls = spin.Word()  # how many there were
         self.lock = threading.Lock()
         self.helpers = 0
 
@@ -91,6 +106,7 @@ class Pool:
             self.start(count)
         for _ in range(count):
             self.jobs.put(job)
+        self.calls.value += 1
 
     def start(self, count: int) -> None:
         with self.lock:
@@ -105,6 +121,10 @@ class Pool:
         state.inside = True
         while True:
             self.jobs.get().help()
+            spin.prepare()
+            seen = self.calls.value
+            if self.jobs.empty() and may_watch():
+                self.calls.passed(seen)
 
 
 class State(threading.local):
@@ -113,6 +133,7 @@ class State(threading.local):
 
 state = State()
 pool = Pool()
+ended = spin.Word()  # how many shares were ended by helpers
 chosen: int | None = None
 
 
@@ -158,10 +179,20 @@ def get_num_threads() -> int:
     return chosen
 
 
+def may_watch() -> bool:
+    """Whether each thread may have a CPU for itself, so that watching takes none from those that compute."""
+    return get_num_threads() <= cpus()
+
+
 def set_num_threads(count: int) -> None:
     """Use at most `count` threads from the next call on. The results are the same bits for every count."""
     global chosen
     chosen = checked("count", count, 1, MOST_THREADS)
+
+
+@cache
+def cpus() -> int:
+    return available_cpus()
 
 
 def available_cpus() -> int:

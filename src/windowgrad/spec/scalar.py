@@ -91,7 +91,7 @@ def cells(x: Any) -> Array:
 
 def grid(values: Any) -> Any:
     """An array again: of arrays without axes NumPy makes a lone number when it computes. Arrays of other kinds stay."""
-    return values if isinstance(values, np.ndarray) or hasattr(values, "__windowgrad__") else np.asarray(values)
+    return values if hasattr(values, "shape") and not isinstance(values, np.generic) else np.asarray(values)
 
 
 def zeros(shape: Sequence[int], like: Array) -> Array:

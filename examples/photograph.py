@@ -1,7 +1,11 @@
-"""The demonstration: one photograph pooled and convolved, in exact fractions and in floats, and a picture of the windows."""
+"""One photograph pooled and convolved, in exact fractions and in floats, and a picture of the windows.
+
+python examples/photograph.py --picture photograph.png
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
+from sklearn.datasets import load_sample_image
 
 import windowgrad as wg
-from windowgrad.errors import KindError, OptionError
 
 EDGE = np.array([[1, 0, -1], [2, 0, -2], [1, 0, -1]])[None, None]
 TENT = np.array([[1, 2, 1], [2, 4, 2], [1, 2, 1]])[None, None]
@@ -26,7 +31,7 @@ CROP = (slice(124, 134), slice(306, 320))
 
 @dataclass(frozen=True)
 class Step:
-    """One operator of the demonstration: what is written in Python, and the call."""
+    """One operator: what is written in Python, and the call."""
 
     code: str
     call: Callable[[Any], Any]
@@ -49,18 +54,11 @@ def _like(weight: Any, x: Any) -> Any:
 
 def photograph() -> Any:
     """A grey photograph of scikit-learn's samples, with values k/255."""
-    try:
-        from sklearn.datasets import load_sample_image
-    except ImportError:
-        raise KindError("the demonstration needs scikit-learn and matplotlib: pip install 'windowgrad[demo]'") from None
     return load_sample_image("china.jpg").sum(axis=-1, dtype=np.int64) // 3
 
 
 def run(picture: Path, console: Console) -> None:
     """Compute everything, print what was computed, and write the picture."""
-    picture = picture.absolute()
-    if not picture.parent.is_dir():
-        raise OptionError(f"--picture={picture}: the folder {picture.parent} does not exist")
     grey = photograph()
     image = (grey / 255).astype(np.float32)[None]
     crop = np.vectorize(lambda k: Fraction(int(k), 255), otypes=[object])(grey[CROP])[None]
@@ -69,7 +67,7 @@ def run(picture: Path, console: Console) -> None:
     )
     table = Table("operator", "output", "crop", "cell 1,1", "float32", "error", box=None, pad_edge=False)
     outputs = {}
-    for step in track(STEPS, description="computing", console=console, transient=True):
+    for step in STEPS:
         outputs[step.code] = step.call(image)
         inexact, cell = step.call(crop.astype(np.float32)), (0, 1, 1)
         exactly, error = "(has exp)", ""
@@ -80,7 +78,7 @@ def run(picture: Path, console: Console) -> None:
         table.add_row(step.code, _by(outputs[step.code]), _by(inexact), exactly, f"{inexact[cell]:.6f}", error)
     console.print(table)
     draw(picture, grey[CROP], {"photograph": image, **outputs})
-    console.print(f"\nerror: the largest of float32 on the crop. Wrote {picture.name}, a picture of it all.", highlight=False)
+    console.print(f"\nerror: the largest of float32 on the crop. Wrote {picture}, a picture of it all.", highlight=False)
 
 
 def _by(x: Any) -> str:
@@ -89,8 +87,6 @@ def _by(x: Any) -> str:
 
 def draw(picture: Path, crop: Any, images: dict[str, Any]) -> None:
     """The picture, written under another name first: it is there whole or not at all."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(12, 9), layout="constrained")
     panels = figure.subplots(3, 3).flat
     draw_windows(next(panels), next(panels), crop)
@@ -112,8 +108,6 @@ def show(axes: Any, values: Any, title: str) -> None:
 
 def draw_windows(left: Any, right: Any, crop: Any) -> None:
     """Left the cells with the windows of max_pool2d(x, 3, 2, 1) and their winners, right what comes out."""
-    from matplotlib.patches import Rectangle
-
     window = wg.geometry.Sliding((3, 3), stride=2, padding=1)
     pooled, winners = wg.max_pool2d(crop, 3, stride=2, padding=1, return_indices=True)
     show(left, crop, f"3x3 windows, stride 2, padding 1 on the crop: {_by(crop)}")
@@ -130,3 +124,13 @@ def draw_windows(left: Any, right: Any, crop: Any) -> None:
     left.plot(x, y, "o", color="tab:orange", markersize=5)
     left.set(xlim=(-1.7, crop.shape[1] + 0.7), ylim=(crop.shape[0] + 0.7, -1.7))
     show(right, pooled, f"the winners (dots) as max_pool2d gives them: {_by(pooled)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--picture", type=Path, default=Path("photograph.png"))
+    run(parser.parse_args().picture, Console())
+
+
+if __name__ == "__main__":
+    main()

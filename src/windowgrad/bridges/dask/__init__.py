@@ -1,0 +1,46 @@
+"""Dask arrays: every operator, lazily, on chunks of any size. The result is that of one call on the whole array.
+
+Each chunk of a result is one task. It gets the cells its windows see, which may come from several chunks, and computes with
+the geometry of that part, so the values are those of the whole. Regions that reach over many chunks are reduced chunk
+by chunk, and what is found there is combined in a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from windowgrad.bridges.dask import convolution, padding, pooling
+from windowgrad.dispatch import argument_names, check_array, check_dtype, check_shapes
+from windowgrad.errors import KindError
+from windowgrad.params import ConvParams, Params, PoolParams
+from windowgrad.spec.op import Op
+
+
+def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
+    """One rule of one operator; all is checked now, and computed when it is asked for."""
+    if not all(isinstance(each, (da.Array, np.ndarray)) for each in arrays):
+        return NotImplemented
+    names = argument_names(op, rule, len(arrays))
+    for name, each in zip(names, arrays, strict=True):
+        check_dtype(name, each.dtype)
+        if isinstance(each, np.ndarray):
+            check_array(name, each)
+        if any(np.isnan(n) for n in each.shape):
+            unknown = f"{name}: a Dask array with chunks of unknown sizes, {each.shape}"
+            raise KindError(f"{unknown}; {name}.compute_chunk_sizes() finds them out")
+    check_shapes(rule, params, names, [(each.shape, each.dtype) for each in arrays], stored=False)
+    given = [each if isinstance(each, da.Array) else lazily(each) for each in arrays]
+    if isinstance(params, PoolParams):
+        return pooling.compute(op, rule, params, given)
+    if isinstance(params, ConvParams):
+        return convolution.compute(op, rule, params, given)
+    return padding.compute(op, rule, params, given)
+
+
+def lazily(array: Any) -> Any:
+    """A NumPy array as one chunk."""
+    return da.from_array(array, chunks=-1)  # type: ignore[no-untyped-call]  # Dask has few types

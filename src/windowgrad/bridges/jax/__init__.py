@@ -1,0 +1,60 @@
+"""JAX arrays and tracers: every operator is a JAX primitive, which jit, vmap, jvp, grad and all made of them see through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from windowgrad.bridges.jax.rules import bind, pulled, pushed
+from windowgrad.dispatch import KERNELS, argument_names, check_array, computes_itself, route
+from windowgrad.errors import KindError
+from windowgrad.kernels.dtypes import machine_float, native
+from windowgrad.params import Params, SmoothParams
+from windowgrad.spec.op import Op
+
+
+def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
+    """One rule on JAX arrays, beside which NumPy arrays are constants."""
+    if op.name not in KERNELS:
+        return NotImplemented
+    names = argument_names(op, rule, len(arrays))
+    classes: list[Any] = [type(a) for a in arrays]
+    if not {compute, None}.issuperset(map(computes_itself, classes)):
+        return NotImplemented  # it is for the other kind of array to say what they are together
+    given = [as_jax(name, a) for name, a in zip(names, arrays, strict=True)]
+    params = plain(params)
+    route(op, rule, params, *((a.shape, a.dtype) for a in given))  # refuses what NumPy arrays of these kinds are refused for
+    if rule == "jvp":
+        half = len(given) // 2
+        return pushed(op, params, given[:half], given[half:])
+    if rule == "vjp":
+        return tuple(pulled(op, params, given[:-1], given[-1]))
+    results = bind(op, rule, *given, params=params)
+    return results[0] if rule == "forward" else tuple(results)
+
+
+def as_jax(name: str, array: Any) -> jax.Array:
+    """A JAX array of machine numbers, or a NumPy array as JAX sees it."""
+    kind: Any = type(array)
+    if computes_itself(kind) is compute:
+        if not isinstance(array.dtype, np.dtype):
+            raise KindError(f"{name}: an array of {array.dtype} cannot be computed with")
+        return array if isinstance(array, jax.Array) else jnp.asarray(array)  # JAX's own constants are no jax.Array
+    if not isinstance(array, np.ndarray):
+        raise KindError(f"{name}: must be a JAX or NumPy array, as the others are, not {type(array).__qualname__}")
+    check_array(name, array)
+    if array.dtype.kind == "O":
+        raise KindError(f"{name}: an array of objects cannot be computed with beside a JAX array")
+    return jnp.asarray(native(array))
+
+
+def plain(params: Params) -> Params:
+    """The record with nothing in it but plain values, so that it can stand in the keys of JAX's caches."""
+    if isinstance(params, SmoothParams) and not params.lasting:
+        return replace(params, beta=machine_float("beta", params.beta))
+    return params

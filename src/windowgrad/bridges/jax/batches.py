@@ -1,0 +1,115 @@
+"""vmap. Pooling has batch axes already: a new one goes before them. So has convolution, as long as all share one weight;
+weights of their own are those of groups of their own, and the new axis goes among the channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from windowgrad.bridges.jax.host import Like, Needs, given
+from windowgrad.bridges.jax.primitives import kinds
+from windowgrad.params import ConvParams, Params, Shape
+from windowgrad.spec.op import Op
+
+IMAGES = ("x", "y")  # the roles that have batch axes; a weight and a bias have none
+
+
+@dataclass(frozen=True)
+class First:
+    """The new axis is the first one of every image."""
+
+    size: int
+
+    def shape(self, role: str, shape: Shape) -> Shape:
+        return (self.size, *shape) if role in IMAGES else shape
+
+    def inserted(self, role: str, array: Any, place: int | None) -> Any:
+        return at_front(array, place, self.size) if role in IMAGES else array
+
+    def taken_out(self, role: str, array: Any) -> Any:
+        return array
+
+
+@dataclass(frozen=True)
+class Channels:
+    """The new axis is one with that of the channels, before them: channel c of entry b is channel b · channels + c."""
+
+    size: int
+    rank: int
+
+    def channel(self, role: str, shape: Shape) -> int:
+        return len(shape) - self.rank - 1 if role in IMAGES else 0
+
+    def shape(self, role: str, shape: Shape) -> Shape:
+        c = self.channel(role, shape)
+        return (*shape[:c], self.size * shape[c], *shape[c + 1 :])
+
+    def inserted(self, role: str, array: Any, place: int | None) -> Any:
+        front = at_front(array, place, self.size)
+        one = front.shape[1:]
+        return jnp.moveaxis(front, 0, self.channel(role, one)).reshape(self.shape(role, one))
+
+    def taken_out(self, role: str, array: Any) -> Any:
+        c = self.channel(role, array.shape)
+        split = (*array.shape[:c], self.size, array.shape[c] // self.size, *array.shape[c + 1 :])
+        return jnp.moveaxis(array.reshape(split), c, 0)
+
+
+def at_front(array: Any, place: int | None, size: int) -> Any:
+    """The array with the new axis first; one that does not have it is the same all along it."""
+    return jnp.broadcast_to(array, (size, *array.shape)) if place is None else jnp.moveaxis(array, place, 0)
+
+
+def roles(op: Op, rule: str, count: int, needs: Needs) -> tuple[list[str], list[str]]:
+    """What the arrays of a primitive are, and what its results are."""
+    if rule in ("forward", "with_indices"):
+        return list(op.inputs[:count]), ["y", "y"] if rule == "with_indices" else ["y"]
+    inputs = op.inputs[: len(needs)]
+    known = [name for name, here in zip(inputs, given(op, rule, needs), strict=True) if here]
+    if rule == "jvp":
+        return [*known, *inputs], ["y"]
+    return [*known, "y"], [name for name, need in zip(inputs, needs, strict=True) if need]
+
+
+def batched(
+    bind: Callable[..., list[Any]],
+    op: Op,
+    rule: str,
+    arrays: Sequence[Any],
+    places: Sequence[int | None],
+    *,
+    params: Params,
+    needs: Needs = (),
+    like: Like = (),
+) -> tuple[list[Any], list[int]]:
+    """The results of a primitive over a new axis, which stands in the given places of the arrays or is not there (None)."""
+    size = next(a.shape[place] for a, place in zip(arrays, places, strict=True) if place is not None)
+    taken, made = roles(op, rule, len(arrays), needs)
+    axis: First | Channels = First(size)
+    own = {role for role, place in zip(taken, places, strict=True) if place is not None} | set(made)
+    if isinstance(params, ConvParams) and not own.issubset(IMAGES):
+        if size == 0:  # there are no groups of nothing
+            return nothing(op, rule, arrays, places, params, needs, like)
+        axis, params = Channels(size, params.window.rank), replace(params, groups=params.groups * size)
+    static: dict[str, Any] = {"params": params}
+    if like:
+        inputs = zip(op.inputs, like, strict=False)
+        static |= {"needs": needs, "like": tuple(jax.ShapeDtypeStruct(axis.shape(r, a.shape), a.dtype) for r, a in inputs)}
+    results = bind(*map(axis.inserted, taken, arrays, places), **static)
+    return list(map(axis.taken_out, made, results)), [0] * len(made)
+
+
+def nothing(
+    op: Op, rule: str, arrays: Sequence[Any], places: Sequence[int | None], params: Params, needs: Needs, like: Like
+) -> tuple[list[Any], list[int]]:
+    """The results over an axis of length 0."""
+    ones = [
+        a if place is None else jax.ShapeDtypeStruct((*a.shape[:place], *a.shape[place + 1 :]), a.dtype)
+        for a, place in zip(arrays, places, strict=True)
+    ]
+    found = kinds(op, rule, ones, params, needs, like)
+    return [jnp.zeros((0, *kind.shape), kind.dtype) for kind in found], [0] * len(found)

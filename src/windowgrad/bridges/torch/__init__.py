@@ -1,0 +1,58 @@
+"""PyTorch tensors: every operator takes them, shares their memory, and is differentiable in PyTorch's own system.
+
+wg.max_pool2d(tensor, 3)                                 the public functions, as with NumPy arrays
+windowgrad.bridges.torch.nn.MaxPool2d(3)                 layers, with the constructors of torch.nn
+windowgrad.bridges.torch.nn.replace_pooling(model)       a model with its layers swapped for those
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.overrides import handle_torch_function, has_torch_function
+
+from windowgrad.bridges.torch import graph, recorded
+from windowgrad.bridges.torch.rules import RULES, applied
+from windowgrad.dispatch import argument_names
+from windowgrad.errors import KindError
+from windowgrad.kernels.dtypes import machine_float
+from windowgrad.ops import MEANINGS
+from windowgrad.params import Params, SmoothParams
+from windowgrad.spec.op import Op
+
+WINDOWS = frozenset(op.name for op in MEANINGS)
+
+recorded.register()
+
+
+def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
+    """One rule of one operator on tensors, as a step that PyTorch can differentiate, batch and compile."""
+    if op.name not in WINDOWS:
+        raise KindError(
+            f"{op.label or op.name}: only windows are computed on tensors; PyTorch has its own operators for the rest"
+        )
+    if has_torch_function(arrays):  # a subclass of Tensor with a word to say, or a mode
+        return handle_torch_function(compute, arrays, array, op, rule, params, arrays)
+    for place, given in enumerate(arrays):
+        if not isinstance(given, torch.Tensor):
+            name = argument_names(op, rule, len(arrays))[place]
+            raise KindError(
+                f"{name}: must be a tensor beside tensors, not {type(given).__name__}; torch.as_tensor({name}) is one"
+            )
+    if not params.lasting and isinstance(params, SmoothParams):
+        params = replace(params, beta=machine_float("beta", params.beta))  # tensors hold no fractions
+    if op.name in ("conv", "conv_transpose") and rule == "forward" and torch.is_autocast_enabled("cpu"):
+        arrays = autocast(arrays)
+    needs = (True,) * (len(arrays) - 1) if rule == "vjp" else ()
+    if torch._C._is_tracing():  # which records PyTorch's own operators only
+        return graph.stepped(op, rule, params, arrays, needs)
+    return applied(RULES[rule], op, params, *arrays, needs=needs)
+
+
+def autocast(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Floats in the dtype that autocast asks for, as PyTorch's own convolution takes them; float64 stays."""
+    dtype = torch.get_autocast_dtype("cpu")
+    return [t.to(dtype) if t.is_floating_point() and t.dtype != torch.float64 else t for t in tensors]

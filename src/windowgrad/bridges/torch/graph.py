@@ -1,0 +1,80 @@
+"""The one PyTorch operator behind all of ours, for whoever sees a program without its data: compilers, exporters, modes.
+
+`torch.ops.windowgrad.compute(op, rule, params, needs, tensors)` names its operator and spells its parameters, so that a
+program that holds it can be stored and read by another process. Its rule for shapes is the operator's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from windowgrad import geometry, params
+from windowgrad.bridges.torch.memory import Tensors, on_numpy, result_dtypes
+from windowgrad.ops import MEANINGS
+from windowgrad.params import Params
+from windowgrad.spec.op import Op
+
+RECORDS = {name: record for room in (geometry, params) for name, record in vars(room).items() if isinstance(record, type)}
+
+
+def stepped(op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence[bool] = ()) -> Any:
+    """The rule as one step of a graph: a tensor, or a tuple of them."""
+    made = computed(op.name, rule, spelled(params), "".join("01"[need] for need in needs), list(tensors))
+    return made[0] if rule in ("forward", "jvp") else tuple(made)
+
+
+@torch.library.custom_op("windowgrad::compute", mutates_args=(), device_types="cpu")
+def computed(op: str, rule: str, params: str, needs: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    result = on_numpy(meant(op), rule, read(params), tensors, wanted(needs))
+    return [tensor.contiguous() for tensor in (result if isinstance(result, tuple) else (result,))]
+
+
+@computed.register_fake
+def _(op: str, rule: str, params: str, needs: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    meaning, record = meant(op), read(params)
+    shapes = [tuple(map(int, tensor.shape)) for tensor in tensors]
+    inputs = shapes[: {"jvp": len(shapes) // 2, "vjp": len(shapes) - 1}.get(rule, len(shapes))]
+    out = record.out_shape(*inputs)
+    record.check(*inputs)
+    made = [shape for shape, need in zip(inputs, wanted(needs), strict=True) if need] if rule == "vjp" else [out, out]
+    dtypes = result_dtypes(meaning, rule, [tensor.dtype for tensor in tensors], wanted(needs))
+    return [tensors[0].new_empty(shape, dtype=dtype) for shape, dtype in zip(made, dtypes, strict=False)]
+
+
+@lru_cache(maxsize=64)
+def meant(name: str) -> Op:
+    return next(op for op in MEANINGS if op.name == name)
+
+
+def wanted(needs: str) -> tuple[bool, ...]:
+    """Which gradients a vjp is asked for, one character each: 101 is the first and the third."""
+    return tuple(need == "1" for need in needs)
+
+
+# --- a record as a line of text ----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def spelled(record: Params) -> str:
+    return json.dumps(record, default=parts)
+
+
+def parts(record: Any) -> dict[str, Any]:
+    return {type(record).__name__: [getattr(record, field.name) for field in fields(record) if field.compare]}
+
+
+@lru_cache(maxsize=256)
+def read(text: str) -> Params:
+    record: Params = json.loads(text, object_hook=made)
+    return record
+
+
+def made(parts: dict[str, Any]) -> Any:
+    ((name, arguments),) = parts.items()
+    return RECORDS[name](*arguments)

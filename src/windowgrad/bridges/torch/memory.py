@@ -1,0 +1,108 @@
+"""From tensors to NumPy arrays and back over the same memory, and which dtypes come out.
+
+NumPy has no bfloat16: such tensors are computed in float32, which holds all of their values, and the results rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from windowgrad.dispatch import argument_names, result_dtype, run
+from windowgrad.errors import KindError
+from windowgrad.kernels.dtypes import derivative_of
+from windowgrad.params import Params
+from windowgrad.spec.op import Op
+
+Tensors = Sequence[torch.Tensor]
+
+NAMES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+TENSORS: dict[np.dtype[Any], torch.dtype] = {np.dtype(name): getattr(torch, name) for name in NAMES}
+COMPUTED = {dtype: array for array, dtype in TENSORS.items()} | {torch.bfloat16: np.dtype(np.float32)}
+
+
+def on_numpy(op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence[bool] = ()) -> Any:
+    """The rule on the memory of the tensors: a tensor, or a tuple of them. A vjp gives the gradients that are needed only."""
+    try:
+        arrays = [shared(tensor) for tensor in tensors]
+    except (TypeError, RuntimeError) as error:
+        raise refusal(op, rule, tensors) from error
+    result = run(op, rule, params, *arrays, needs=needs or None)
+    several = isinstance(result, tuple)
+    made = [tensor_of(array) for array in (result if several else (result,)) if array is not None]
+    if any(tensor.dtype == torch.bfloat16 for tensor in tensors):
+        wanted = result_dtypes(op, rule, [tensor.dtype for tensor in tensors], needs)
+        made = [tensor.to(dtype) for tensor, dtype in zip(made, wanted, strict=True)]
+    return tuple(made) if several else made[0]
+
+
+def shared(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """The tensor's own memory as an array, whatever its strides."""
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.float()
+    array: np.ndarray[Any, Any] = (tensor.resolve_neg() if tensor.is_neg() else tensor).numpy()
+    return array
+
+
+def tensor_of(array: Any) -> torch.Tensor:
+    return torch.from_numpy(array if type(array) is np.ndarray else np.asarray(array))
+
+
+def refusal(op: Op, rule: str, tensors: Tensors) -> KindError:
+    """Why the memory of a tensor cannot be had."""
+    for name, tensor in zip(argument_names(op, rule, len(tensors)), tensors, strict=True):
+        if tensor.device.type == "meta":
+            return KindError(f"{name}: a tensor on the meta device has no cells to compute with")
+        if tensor.device.type != "cpu":
+            return KindError(f"{name}: a tensor on {tensor.device}, and only the CPU computes here; {name}.cpu() is there")
+        if tensor.layout != torch.strided:
+            return KindError(f"{name}: a tensor of layout {tensor.layout}; {name}.to_dense() has all its cells")
+    kinds = ", ".join(str(tensor.dtype) for tensor in tensors)
+    return KindError(f"{op.label or op.name}: tensors of {kinds} share no memory with NumPy and cannot be computed with")
+
+
+# --- dtypes ------------------------------------------------------------------------------------------------------
+
+
+def result_dtypes(op: Op, rule: str, dtypes: Sequence[torch.dtype], needs: Sequence[bool] = ()) -> list[torch.dtype]:
+    """The dtype of each result of a rule on tensors of `dtypes`."""
+    if rule == "forward":
+        return [value_dtype(op, dtypes)]
+    if rule == "with_indices":
+        return [value_dtype(op, dtypes), torch.int64]
+    if rule == "jvp":
+        half = len(dtypes) // 2
+        primal = value_dtype(op, dtypes[:half]) if half > 1 else dtypes[0]
+        return [derivative_dtype(primal, promoted(dtypes[half:]))]
+    *primals, g = dtypes
+    return [derivative_dtype(p, g) for p, need in zip(primals, needs, strict=True) if need]
+
+
+def value_dtype(op: Op, dtypes: Sequence[torch.dtype]) -> torch.dtype:
+    if set(dtypes) == {torch.bfloat16}:
+        return torch.bfloat16
+    return TENSORS[result_dtype(op, [numpy_dtype(dtype) for dtype in dtypes])]
+
+
+def derivative_dtype(primal: torch.dtype, given: torch.dtype) -> torch.dtype:
+    if torch.bfloat16 in (primal, given):
+        return primal if primal.is_floating_point else given
+    return TENSORS[derivative_of(numpy_dtype(primal), numpy_dtype(given))]
+
+
+def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
+    if set(dtypes) == {torch.bfloat16}:
+        return torch.bfloat16
+    return TENSORS[np.result_type(*(numpy_dtype(dtype) for dtype in dtypes))]
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    """The NumPy dtype in which tensors of `dtype` are computed."""
+    if dtype not in COMPUTED:
+        raise KindError(f"tensors of {dtype} cannot be computed with; they must be bool, integers, or floats of 16 to 64 bits")
+    return COMPUTED[dtype]

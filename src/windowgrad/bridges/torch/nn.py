@@ -1,0 +1,196 @@
+"""The pooling and convolution layers of `torch.nn`, computed here: same constructors, same parameters, same state dicts.
+
+Each is a subclass of the layer it stands for and changes nothing but what its forward call computes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from windowgrad import functional as F
+
+M = TypeVar("M", bound=torch.nn.Module)
+
+__all__ = [
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "replace_pooling",
+]
+
+
+class _Layer:
+    """What the layers have in common: `function` computes, the rest is PyTorch's."""
+
+    function: Any
+    kernel_size: Any
+    stride: Any
+    padding: Any
+    ceil_mode: Any
+
+
+class _MaxPool(_Layer):
+    dilation: Any
+    return_indices: Any
+
+    def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
+        options = self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        return self.function(input, *options)
+
+
+class _AvgPool(_Layer):
+    count_include_pad: Any
+
+    def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
+        divisor = getattr(self, "divisor_override", None)  # rank 1 has none
+        options = self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, divisor
+        return self.function(input, *options)
+
+
+class _AdaptiveMaxPool(_Layer):
+    output_size: Any
+    return_indices: Any
+
+    def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
+        return self.function(input, self.output_size, self.return_indices)
+
+
+class _AdaptiveAvgPool(_Layer):
+    output_size: Any
+
+    def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
+        return self.function(input, self.output_size)
+
+
+class _Conv(_Layer):
+    dilation: Any
+    groups: Any
+    padding_mode: Any
+    _reversed_padding_repeated_twice: Any
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:  # noqa: A002  # PyTorch's name
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), 0  # noqa: A001
+        return self.function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+
+class _ConvTranspose(_Layer):
+    weight: Any
+    bias: Any
+    dilation: Any
+    groups: Any
+    _output_padding: Any
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Any:  # noqa: A002  # PyTorch's name
+        rank = len(self.kernel_size)
+        sizes = self.stride, self.padding, self.kernel_size
+        extra = tuple(self._output_padding(input, output_size, *sizes, rank, self.dilation))
+        return self.function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+
+
+class MaxPool1d(_MaxPool, torch.nn.MaxPool1d):
+    function = staticmethod(F.max_pool1d)
+
+
+class MaxPool2d(_MaxPool, torch.nn.MaxPool2d):
+    function = staticmethod(F.max_pool2d)
+
+
+class MaxPool3d(_MaxPool, torch.nn.MaxPool3d):
+    function = staticmethod(F.max_pool3d)
+
+
+class AvgPool1d(_AvgPool, torch.nn.AvgPool1d):
+    function = staticmethod(F.avg_pool1d)
+
+
+class AvgPool2d(_AvgPool, torch.nn.AvgPool2d):
+    function = staticmethod(F.avg_pool2d)
+
+
+class AvgPool3d(_AvgPool, torch.nn.AvgPool3d):
+    function = staticmethod(F.avg_pool3d)
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, torch.nn.AdaptiveMaxPool1d):
+    function = staticmethod(F.adaptive_max_pool1d)
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, torch.nn.AdaptiveMaxPool2d):
+    function = staticmethod(F.adaptive_max_pool2d)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, torch.nn.AdaptiveMaxPool3d):
+    function = staticmethod(F.adaptive_max_pool3d)
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool1d):
+    function = staticmethod(F.adaptive_avg_pool1d)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool2d):
+    function = staticmethod(F.adaptive_avg_pool2d)
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool3d):
+    function = staticmethod(F.adaptive_avg_pool3d)
+
+
+class Conv1d(_Conv, torch.nn.Conv1d):
+    function = staticmethod(F.conv1d)
+
+
+class Conv2d(_Conv, torch.nn.Conv2d):
+    function = staticmethod(F.conv2d)
+
+
+class Conv3d(_Conv, torch.nn.Conv3d):
+    function = staticmethod(F.conv3d)
+
+
+class ConvTranspose1d(_ConvTranspose, torch.nn.ConvTranspose1d):
+    function = staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_ConvTranspose, torch.nn.ConvTranspose2d):
+    function = staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTranspose, torch.nn.ConvTranspose3d):
+    function = staticmethod(F.conv_transpose3d)
+
+
+LAYERS = {getattr(torch.nn, name): globals()[name] for name in __all__ if name != "replace_pooling"}
+
+
+def replace_pooling(model: M, *, convolutions: bool = False) -> M:
+    """The model itself, its pooling layers (and its convolutions, if you ask for it) computed here.
+
+    A layer stays the object it was, with its parameters, hooks and place, so optimizers and state dicts hold. Only layers
+    of exactly PyTorch's classes are taken: a subclass may compute something else.
+    """
+    for layer in model.modules():
+        ours = LAYERS.get(type(layer))
+        if ours is not None and (convolutions or not issubclass(ours, (_Conv, _ConvTranspose))):
+            layer.__class__ = ours
+    return model

@@ -1,0 +1,78 @@
+"""A training in a file: parameters and the optimiser's state as arrays, and the rest as notes beside them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optree
+
+from windowgrad import nn
+from windowgrad.demo.training import Recipe, State, begin, generator
+from windowgrad.errors import OptionError, WindowgradError
+
+KIND = "windowgrad demo"
+
+
+def save(path: Path, recipe: Recipe, state: State) -> None:
+    """Replace the file as a whole. Ctrl-C waits until that is done."""
+    notes = {"losses": state.losses, "accuracies": state.accuracies, "rng": state.rng}
+    with unhurried(), usable(path):
+        nn.save(path, (state.params, state.moments), extra={"kind": KIND, "recipe": asdict(recipe), **notes})
+
+
+def load(path: Path) -> tuple[Recipe, State]:
+    """What was saved; an error in one line says why a file is none of ours."""
+    if not path.exists():
+        raise OptionError(f"{path}: there is no such file; a run without --resume makes it")
+    with usable(path):
+        content, notes = nn.load(path), nn.load_extra(path)
+    if notes.get("kind") != KIND:
+        raise OptionError(f"{path}: holds parameters, but is no checkpoint of `windowgrad demo`")
+    try:
+        recipe = Recipe(**notes["recipe"])
+        params, moments = content
+        state = State(params, moments, notes["rng"], tuple(notes["losses"]), tuple(notes["accuracies"]))
+        generator(state.rng)
+        if shapes(state) != shapes(begin(recipe)):
+            raise ValueError("its parameters are not those of this network")
+    except (KeyError, TypeError, ValueError, WindowgradError) as error:
+        raise OptionError(f"{path}: is a checkpoint that this version cannot go on with ({error})") from None
+    return recipe, state
+
+
+def shapes(state: State) -> Any:
+    """How parameters and moments are nested, and the shape of each array."""
+    tree: Any = (state.params, state.moments)
+    return optree.tree_map(np.shape, tree)
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """What the system says of a file as an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise OptionError(f"{path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Ctrl-C is heard at the end, not within. Only the main thread hears it at all."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt

@@ -1,0 +1,117 @@
+"""Kernels of one cell as products of matrices: every shape of the last tile, every rule, every number of threads."""
+
+import numpy as np
+import pytest
+
+from windowgrad.geometry import Sliding
+from windowgrad.kernels import conv_grouped, conv_matrices, conv_pointwise, threads
+from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS
+from windowgrad.ops import OPS
+from windowgrad.params import ConvParams, TransposeParams
+
+rng = np.random.default_rng(5)
+LANES = BYTES // 4
+PANEL = VECTORS * LANES
+POINT = Sliding((1,), 1)
+KINDS = {"conv": ConvParams(POINT), "conv_transpose": TransposeParams(POINT)}
+
+
+def whole(*shape, dtype=np.float32):
+    """Small integers, whose sums are exact."""
+    return rng.integers(-4, 5, shape).astype(dtype)
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """The kernels that were used."""
+    names, multiply = [], conv_matrices.multiply
+    monkeypatch.setattr(
+        conv_grouped.conv_matrices,
+        "multiply",
+        lambda kernel, *args: names.append(kernel.__name__) or multiply(kernel, *args),
+    )
+    return names
+
+
+PIXELS = [LANES, PANEL, PANEL + 1, PANEL + conv_pointwise.FEW, PANEL + conv_pointwise.FEW + 1, 2 * PANEL + LANES + 3, 700]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("pixels", PIXELS)
+@pytest.mark.parametrize(("ins", "outs"), [(PANEL, ROWS), (PANEL + 5, 3 * ROWS + 1), (2 * PANEL + LANES, 2 * ROWS + 7)])
+def test_each_rule_is_the_product_of_its_matrices(dtype, pixels, ins, outs, used):
+    x, w, g = whole(2, ins, pixels, dtype=dtype), whole(outs, ins, 1, dtype=dtype), whole(2, outs, pixels, dtype=dtype)
+    bias, dx, dw, db = (
+        whole(outs, dtype=dtype),
+        whole(*x.shape, dtype=dtype),
+        whole(*w.shape, dtype=dtype),
+        whole(outs, dtype=dtype),
+    )
+    params, op, m = KINDS["conv"], OPS["conv"], w[:, :, 0]
+    assert (op.forward(params, x, w, bias) == m @ x + bias[:, None]).all()
+    assert (op.jvp(params, x, w, bias, dx, dw, db) == m @ dx + dw[:, :, 0] @ x + db[:, None]).all()
+    gx, gw, _ = op.vjp(params, x, w, bias, g)
+    assert (gx == m.T @ g).all()
+    assert (gw[:, :, 0] == np.einsum("nop,ncp->oc", g, x)).all()
+    assert used == ["by_rows"] * 3 + ["by_columns"] + ["by_pixels"] * (pixels > conv_matrices.SMALL)
+
+
+@pytest.mark.parametrize("pixels", [PANEL + 1, 4 * PANEL + 4])
+def test_one_image_sums_its_weight_gradient_as_a_product(pixels, used):
+    x, w, g = whole(1, PANEL, pixels), whole(ROWS + 1, PANEL, 1), whole(1, ROWS + 1, pixels)
+    _, gw = OPS["conv"].vjp(KINDS["conv"], x, w, g)
+    assert (gw[:, :, 0] == g[0] @ x[0].T).all()
+    assert used == ["by_columns", "by_pixels"]
+
+
+def test_the_transposed_one_is_its_adjoint(used):
+    x, w = whole(2, 3 * ROWS + 1, PANEL + 1), whole(3 * ROWS + 1, 2 * ROWS + 3, 1)
+    g = whole(2, 2 * ROWS + 3, PANEL + 1)
+    params, op = KINDS["conv_transpose"], OPS["conv_transpose"]
+    assert (op.forward(params, x, w) == w[:, :, 0].T @ x).all()
+    assert (op.vjp(params, x, w, g)[0] == w[:, :, 0] @ g).all()
+    assert used == ["by_columns", "by_rows"]
+
+
+@pytest.mark.parametrize(
+    "window", [Sliding((1,), 1, 1), Sliding((1,), 2, 0), Sliding((1,), 2, PANEL // 2), Sliding((2,), 1, ((1, 0),))], ids=str
+)
+def test_other_windows_are_none(window, used):
+    x, w = whole(1, ROWS, 2 * PANEL), whole(ROWS, ROWS, *window.kernel)
+    OPS["conv"].forward(ConvParams(window), x, w)
+    assert not used
+
+
+@pytest.mark.parametrize(("rows", "pixels"), [(ROWS - 1, PANEL), (ROWS, LANES + 1), (ROWS, PANEL - 1)])
+def test_what_tiles_cannot_cover_is_left_to_others(rows, pixels, used):
+    x, w = whole(2, 5, pixels), whole(rows, 5, 1)
+    assert (OPS["conv"].forward(KINDS["conv"], x, w) == w[:, :, 0] @ x).all()
+    assert not used
+
+
+@pytest.mark.parametrize(("pixels", "ins"), [(PANEL + 1, 70), (2 * PANEL + 7, 70), (9 * PANEL + 5, 10 * PANEL + 3)])
+def test_any_number_of_threads_gives_the_same_bits(pixels, ins, monkeypatch, used):
+    outs, op, params = 5 * ROWS + 3, OPS["conv"], KINDS["conv"]
+    x, w, g = (rng.standard_normal(s).astype(np.float32) for s in ((1, ins, pixels), (outs, ins, 1), (1, outs, pixels)))
+    monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    found = []
+    for count in (1, 2, 3, 5):
+        monkeypatch.setattr(threads, "chosen", count)
+        found.append([a.tobytes() for a in (op.forward(params, x, w), op.jvp(params, x, w, x, w), *op.vjp(params, x, w, g))])
+    assert all(one == found[0] for one in found)
+    assert set(used) == {"by_rows", "by_columns", "by_pixels"}
+
+
+@pytest.mark.parametrize("place", [0, PANEL - 1, PANEL, PANEL + LANES, PANEL + LANES + 1])
+def test_a_sum_that_leaves_float32_is_seen_wherever_it_stands(place, used):
+    """In a tile, in one that overlaps it, and in a column that is summed by itself."""
+    x = np.ones((1, 4, PANEL + LANES + 2), np.float32)
+    x[0, :, place] = [3e38, 3e38, -3e38, -3e38]
+    y = OPS["conv"].forward(KINDS["conv"], x, np.ones((ROWS + 1, 4, 1), np.float32))
+    assert (y[0, :, place] == 0).all()
+    assert (np.delete(y, place, axis=2) == 4).all()
+    ones = np.ones((1, ROWS + 1, x.shape[2]), np.float32)
+    gx = OPS["conv"].vjp(KINDS["conv"], ones, np.ones((4, ROWS + 1, 1), np.float32), x, needs=(True, False))[0]
+    assert (gx[0, :, place] == 0).all()
+    assert used[0] == "by_rows"
+    assert "by_columns" in used
