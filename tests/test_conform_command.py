@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -48,6 +49,11 @@ def entries(monkeypatch, tmp_path):
     return set_to
 
 
+def recorder():
+    """A console that keeps what is printed on it."""
+    return Console(record=True, width=120, file=io.StringIO())
+
+
 def test_a_new_difference_is_status_1_and_a_known_one_is_0(entries, quiet):
     entries("")
     assert conform(WRONG, quiet) == 1
@@ -62,7 +68,7 @@ def test_an_entry_is_about_the_versions_it_names(entries, quiet):
 
 def test_an_entry_that_no_longer_holds_gives_a_warning(entries):
     entries(ENTRY + OUTDATED)
-    console = Console(record=True, width=100, quiet=False, file=open("/dev/null", "w"))
+    console = recorder()
     assert conform(WRONG, console) == 0
     text = console.export_text()
     assert "warning: known difference gone no longer holds for Exact" in text
@@ -124,14 +130,14 @@ def test_what_is_not_installed_is_said_and_skipped(quiet):
     data = examined(Request(adapters=["conform_adapters:NotThere"], cases=3), quiet)
     assert data["implementations"][0]["installed"] is False
     assert ElementTree.fromstring(as_junit(data)).find(".//skipped").get("message") == "not installed"
-    console = Console(record=True, width=100, file=open("/dev/null", "w"))
+    console = recorder()
     assert conform(Request(adapters=["conform_adapters:NotThere"], cases=3), console) == 0
     assert "not installed" in console.export_text()
 
 
 def test_the_terminal_shows_the_smallest_case(entries):
     entries("")
-    console = Console(record=True, width=120, file=open("/dev/null", "w"))
+    console = recorder()
     conform(WRONG, console)
     text = console.export_text()
     assert "differs in the forward · rule 6. Mean · plain, float32" in text

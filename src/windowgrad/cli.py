@@ -125,7 +125,7 @@ def conform(
     only: Annotated[
         list[str] | None, typer.Option(help="An operator, a check (such as gradient) or a rule (such as NaN).")
     ] = None,
-    cases: Annotated[int, typer.Option(min=1, help="How many cases.")] = 560,
+    cases: Annotated[int, typer.Option(min=1, help="How many cases.")] = 580,
     seed: Annotated[int, typer.Option(help="Of the random cases, and of the sizes and cells of all.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Write everything there as JSON.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML there, for continuous integration.")] = None,

@@ -107,7 +107,7 @@ def covering(op: str, seed: int) -> Iterator[tuple[str, Row]]:
     types = first | {"rank": (1, 2, 3), "dtype": [name for name in FACTORS[op]["dtype"] if name not in FLOATS]}
     types |= {"group": everyday["group"][-1:]}
     large = first | {"rank": (1, 2, 3), "dtype": ("float16", "float32"), "group": ("large",)}
-    covers = [types, *([large] if "avg" in op else []), FACTORS[op]]
+    covers: list[Any] = [types, *([large] if "avg" in op else []), FACTORS[op]]
     for factors in (*(everyday,) * (3 if op in ("max_pool", "avg_pool") else 1), *covers):
         for row in pairwise(factors, possible(op), rng):
             yield op, row

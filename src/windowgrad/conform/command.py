@@ -26,7 +26,7 @@ from windowgrad.conform.rules import RULES
 from windowgrad.conform.runner import Plan, run
 from windowgrad.errors import OptionError
 
-CASES = 560
+CASES = 580
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,21 @@ class JaxArrays(OnJax, OnNumPy):
 
 
 class DaskArrays(OnNumPy):
-    """In chunks of two cells along every axis."""
+    """In chunks of two cells along every axis. Derivatives are the rules themselves: Dask has none of its own."""
 
     name, title = "windowgrad.dask", "windowgrad on Dask"
-    imports = f"import dask.array as da\n{OnNumPy.imports}"
+    imports = (
+        "import dask.array as da\n"
+        "from windowgrad.geometry import Adaptive, Global, Sliding\n"
+        "from windowgrad.ops import OPS\n"
+        "from windowgrad.params import ConvParams, MaxParams, MeanParams, TransposeParams\n"
+        f"{OnNumPy.imports}"
+    )
     convert, requires = "da.from_array({}, chunks=2)", ("dask",)
+
+    def gradient(self, case: Case) -> str:
+        return f"got = OPS[{case.meaning.name!r}].vjp({case.params!r}, {arrays_of(case)}, g)"
+
+    def tangent(self, case: Case) -> str:
+        tangents = ", ".join(case.tangents)
+        return f"got = OPS[{case.meaning.name!r}].jvp({case.params!r}, {arrays_of(case)}, {tangents})"
