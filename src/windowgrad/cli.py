@@ -129,6 +129,7 @@ def conform(
     seed: Annotated[int, typer.Option(help="Of the random cases, and of the sizes and cells of all.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Write everything there as JSON.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML there, for continuous integration.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one page there, to read and to send.")] = None,
     seconds: Annotated[float, typer.Option(min=0, help="How long one case may take.")] = 30,
     memory: Annotated[float, typer.Option(min=0, help="How many GiB a process may take.")] = 6,
 ) -> None:
@@ -137,7 +138,7 @@ def conform(
     from windowgrad.conform.process import GIB, Limits
 
     limits = Limits(seconds, int(memory * GIB))
-    wanted = command.Request(implementations or (), adapter or (), only or (), cases, seed, json, junit, limits)
+    wanted = command.Request(implementations or (), adapter or (), only or (), cases, seed, json, junit, html, limits)
     raise typer.Exit(command.conform(wanted, Console()))
 
 

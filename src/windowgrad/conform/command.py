@@ -20,6 +20,7 @@ from windowgrad.conform.cases import cases
 from windowgrad.conform.known import load
 from windowgrad.conform.process import Limits
 from windowgrad.conform.report.data import as_data
+from windowgrad.conform.report.html import write_html
 from windowgrad.conform.report.junit import as_junit
 from windowgrad.conform.report.terminal import Bar, show
 from windowgrad.conform.rules import RULES
@@ -40,6 +41,7 @@ class Request:
     seed: int = 0
     json: Path | None = None
     junit: Path | None = None
+    html: Path | None = None
     limits: Limits = field(default_factory=Limits)
 
 
@@ -51,6 +53,8 @@ def conform(request: Request, console: Console) -> int:
         request.json.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
     if request.junit is not None:
         request.junit.write_text(as_junit(data))
+    if request.html is not None:
+        write_html(request.html, data)
     return 1 if data["new"] else 0
 
 

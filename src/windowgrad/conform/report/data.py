@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+from importlib.metadata import version
 from typing import Any
 
 from windowgrad.conform.case import plain
@@ -18,12 +20,19 @@ def as_data(reports: list[Report], entries: tuple[Known, ...], settings: dict[st
     return {
         "format": FORMAT,
         "settings": settings,
+        "versions": versions(),
         "seconds": round(seconds, 1),
         "rules": [{"title": title, "anchor": f"docs/semantics.md{anchor}"} for title, anchor in RULES.items()],
         "cases": cases_of(reports),
         "implementations": [implementation(report, by_id, entries) for report in reports],
         "new": sum(len(report.new) for report in reports),
     }
+
+
+def versions() -> dict[str, str]:
+    """On what the run was made, besides the implementations themselves."""
+    packages = {name: version(name.lower()) for name in ("windowgrad", "NumPy")}
+    return packages | {"Python": platform.python_version(), platform.system(): platform.machine()}
 
 
 def cases_of(reports: list[Report]) -> list[dict[str, Any]]:
