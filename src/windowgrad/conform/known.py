@@ -1,7 +1,7 @@
 """Known differences: a data file that says who, in which versions, what, and where it is written.
 
-A result is known if an entry covers its case and check, and names its kind. An entry no longer holds if cases that it
-covers were asked and none of them was answered so.
+A result is known if an entry covers its case and check, and names its kind. An entry no longer holds if enough questions that
+it covers were asked and none of them was answered so.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from windowgrad.conform.results import BAD, Report, Result
 from windowgrad.conform.rules import RULES
 from windowgrad.errors import OptionError
 
+ENOUGH = 8
+"""So many questions must have been asked before an entry is said to hold no longer."""
 DATA = Path(__file__).with_name("known.toml")
 
 
@@ -96,7 +98,7 @@ def applying(entries: tuple[Known, ...], name: str, version: str | None) -> tupl
     if version is None:
         return ()
     return tuple(
-        e for e in entries if e.implementation == name and SpecifierSet(e.versions).contains(version, prereleases=True)
+        e for e in entries if fnmatch(name, e.implementation) and SpecifierSet(e.versions).contains(version, prereleases=True)
     )
 
 
@@ -105,12 +107,12 @@ def explained_by(entries: tuple[Known, ...], result: Result) -> str | None:
 
 
 def outdated(entries: tuple[Known, ...], report: Report) -> list[Known]:
-    """The entries whose questions were asked, and none was answered as they say."""
+    """The entries whose questions were asked, enough of them, and none was answered as they say."""
     asked = [result for result in report.results if result.kind != "unsupported"]
     about = applying(entries, report.name, report.version)
     return [
         entry
         for entry in about
-        if any(entry.covers(result.case, result.check) for result in asked)
+        if sum(entry.covers(result.case, result.check) for result in asked) >= ENOUGH
         and not any(entry.explains(result) for result in asked)
     ]

@@ -20,7 +20,7 @@ def answer(program: str) -> dict[str, Any]:
         got = names.get("got", ())
         return {"arrays": [described(part) for part in (got if isinstance(got, (tuple, list)) else [got])]}
     except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"[:600]}
+        return {"error": f"{type(error).__name__}: {error}"[:2000]}
 
 
 def described(array: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ LAYERS = {
 class Equinox(OnJax):
     name, title, package, requires = "equinox", "Equinox", "equinox", ("jax",)
     imports = f"import equinox as eqx\n{OnJax.imports}"
-    most = 150  # a map over the batch of a bin at a time compiles slowly
+    most = 90  # a map over the batch of a bin at a time compiles slowly
 
     def supports(self, case: Case, check: str) -> str | None:
         return first_reason(

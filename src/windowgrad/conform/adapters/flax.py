@@ -11,6 +11,7 @@ from windowgrad.conform.case import Case
 
 class Flax(OnJax):
     name, title, package, requires = "flax", "Flax", "flax", ("jax",)
+    most = 120  # each is compiled by itself
     imports = f"from flax import linen as nn\n{OnJax.imports}"
 
     def supports(self, case: Case, check: str) -> str | None:

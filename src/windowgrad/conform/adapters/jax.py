@@ -14,8 +14,13 @@ NO_TIES = "it has no choice among ties"
 class OnJax(Adapter):
     """Derivatives by jax.vjp and jax.jvp."""
 
-    imports = 'import jax\nimport jax.numpy as jnp\nfrom jax import lax\n\njax.config.update("jax_enable_x64", True)\n'
+    imports = "import jax\nimport jax.numpy as jnp\nfrom jax import lax"
     convert = "jnp.asarray({})"
+
+    def program(self, case: Case, check: str) -> str:
+        """With 64-bit types if the case has them; otherwise as JAX comes."""
+        before, arrays, after = super().program(case, check).partition("\nx = ")
+        return f'{before}\njax.config.update("jax_enable_x64", {case.x.dtype.itemsize == 8}){arrays}{after}'
 
     def gradient(self, case: Case) -> str:
         names = arrays_of(case)
@@ -28,7 +33,7 @@ class OnJax(Adapter):
 
 class Lax(OnJax):
     name, title, package = "jax", "JAX", "jax"
-    most = 300  # each is compiled by itself
+    most = 200  # each is compiled by itself
 
     def supports(self, case: Case, check: str) -> str | None:
         counted = case.count_include_pad and "padding" in case.features

@@ -16,7 +16,7 @@ NAMES = {
 
 class Keras(OnJax):
     name, title, package, requires = "keras", "Keras (JAX)", "keras", ("jax",)
-    most = 150  # each is compiled by itself
+    most = 100  # each is compiled by itself
     imports = f'import os\n\nos.environ["KERAS_BACKEND"] = "jax"\nimport keras\n{OnJax.imports}'
 
     def supports(self, case: Case, check: str) -> str | None:

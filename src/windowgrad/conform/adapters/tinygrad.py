@@ -10,7 +10,7 @@ from windowgrad.conform.case import Case
 
 class Tinygrad(Adapter):
     name, title, package = "tinygrad", "tinygrad", "tinygrad"
-    most = 120  # each is compiled by itself, and interpreted
+    most = 60  # each is compiled by itself, and interpreted
     imports = 'import os\n\nos.environ.setdefault("DEV", "PYTHON")\nfrom tinygrad import Tensor\n'
     convert = "Tensor({})"
 

@@ -60,7 +60,7 @@ class Torch(OnTorch):
 
 class Compiled(Torch):
     name, title = "torch.compile", "torch.compile"
-    most = 8  # each is compiled by itself, which takes seconds
+    most = 6  # each is compiled by itself, which takes seconds
 
     def supports(self, case: Case, check: str) -> str | None:
         return super().supports(case, check) or ("a compiled function has no forward mode" if check == "tangent" else None)
