@@ -68,7 +68,7 @@ def exact(cell: Any) -> Any:
 
 
 def winners(case: Case) -> dict[Place, list[Place]]:
-    """Of each output of a maximum the cells of its plane that win, by the specification; all equals unless the first takes it."""
+    """Of each output of a maximum the cells of its plane that win by the specification: the first, or all equals."""
     if case.reduction != "max" or not case.x.size:
         return {}
     first = expected(case, "indices")["indices"]
@@ -76,7 +76,7 @@ def winners(case: Case) -> dict[Place, list[Place]]:
     for place in np.ndindex(*first.shape):
         index = int(first[place])
         plane = case.x[place[:2]]
-        found[place] = [] if index < 0 else [cell for cell in equals(case, place, plane, index)]
+        found[place] = [] if index < 0 else equals(case, place, plane, index)
     return found
 
 

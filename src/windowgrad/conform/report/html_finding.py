@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from windowgrad.conform.case import Case
-from windowgrad.conform.report.html_case import Place, at, case_of, differing, flat, shape_of, winners
+from windowgrad.conform.report.html_case import Place, at, case_of, differing, flat, shape_of, tuples, winners
 from windowgrad.conform.report.html_rules import SENTENCES
 from windowgrad.conform.report.html_svg import digits, drawn, reach, shown, window
 from windowgrad.conform.report.junit import headline
@@ -17,7 +17,6 @@ SIGNS = {"agrees": "✓", "differs": "≠", "refuses": "!", "crashes": "✕", "u
 WORDS = {kind: kind for kind in SIGNS} | {"unsupported": "not supported"}
 MOST_WINDOWS = 6
 MOST_CELLS = 400
-ARRIVES = {"g": "the gradient that arrives at the output", "weight": "the weight", "bias": "the bias"}
 
 
 def as_details(implementation: dict[str, Any], finding: dict[str, Any], name: str) -> str:
@@ -30,7 +29,8 @@ def as_details(implementation: dict[str, Any], finding: dict[str, Any], name: st
         f'<span class="what"><code>{escape(finding["op"])}</code> {escape(finding["check"])} · {escape(finding["rule"])}</span>'
         f'<span class="gist">{escape(gist(finding))}</span>'
     )
-    return f'<details class="finding" id="{name}"{marks}><summary>{summary}</summary>{body(implementation, finding, name)}</details>'
+    inside = f"<summary>{summary}</summary>{body(implementation, finding, name)}"
+    return f'<details class="finding" id="{name}"{marks}>{inside}</details>'
 
 
 def badge(kind: str) -> str:
@@ -48,12 +48,11 @@ def body(implementation: dict[str, Any], finding: dict[str, Any], name: str) -> 
     wrong = {key: differing(case, right, finding.get("got", {}).get(key)) for key, right in finding["expected"].items()}
     parts = (
         known(finding["known"]),
-        f"<h4>Call</h4><pre><code>{escape(finding['call'])}</code></pre>",
         facts(title, finding),
-        rule(finding),
+        f"<h4>Call</h4><pre class=call><code>{escape(finding['call'])}</code></pre>",
         windows(case, finding, wrong),
-        given(case, finding),
         answers(finding, wrong),
+        rule(finding),
         f'<h4>Reproduce</h4><div class="script"><button type="button" class="copy">Copy</button>'
         f'<pre tabindex="0"><code>{escape(finding["script"])}</code></pre></div>',
         f'<p class="here"><a href="#{name}">Link to this difference</a></p>',
@@ -78,13 +77,14 @@ def linked(text: str) -> str:
 
 
 def facts(title: str, finding: dict[str, Any]) -> str:
-    case, cases = finding["case"], len(finding["cases"])
+    case, count = finding["case"], len(finding["cases"])
+    which = "the smallest that was found" if finding["shrunk"] else "one of them"
     rows = {
         "Implementation": title,
         "Check": finding["check"],
         "Input": f"{case['group']}, {case['dtype']}, shape {tuple(case['arrays']['x']['shape'])}",
-        "Arguments": ", ".join(f"{name}={value}" for name, value in case["arguments"].items()) or "none",
-        "Shown by": f"{cases} case{'s' if cases != 1 else ''}; this is {'the smallest found' if finding['shrunk'] else 'one of them'}",
+        "Arguments": ", ".join(f"{name}={tuples(value)}" for name, value in case["arguments"].items()) or "none",
+        "Shown by": f"{count} case{'s' if count != 1 else ''}; this is {which}",
     }
     found = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in rows.items())
     return f'<dl class="facts">{found}</dl>'
@@ -160,24 +160,25 @@ def caption(case: Case, finding: dict[str, Any], place: Place, wrong: dict[str, 
 # --- arrays ------------------------------------------------------------------------------------------------------
 
 
-def given(case: Case, finding: dict[str, Any]) -> str:
+def given(finding: dict[str, Any]) -> str:
     """All arrays that go in."""
     arrays = {name: array["cells"] for name, array in finding["case"]["arrays"].items()} | finding["given"]
     shapes = {name: tuple(array["shape"]) for name, array in finding["case"]["arrays"].items()}
-    found = "".join(array(name, cells, set(), shapes.get(name)) for name, cells in arrays.items())
-    return f'<h4>Given</h4><div class="arrays">{found}</div>'
+    return "".join(array(name, cells, set(), shapes.get(name)) for name, cells in arrays.items())
 
 
 def answers(finding: dict[str, Any], wrong: dict[str, set[Place]]) -> str:
-    """What the specification says, and what came."""
-    columns = [f"<section><h4>Expected</h4>{''.join(array(k, v, wrong[k]) for k, v in finding['expected'].items())}</section>"]
+    """What went in, what the specification says, and what came."""
+    right = "".join(array(key, cells, wrong[key]) for key, cells in finding["expected"].items())
     got = "".join(array(key, cells, wrong.get(key, set())) for key, cells in finding.get("got", {}).items())
     if "difference" in finding and finding["difference"]["what"] != "value":
-        got = f'<p class="message">{escape(finding["difference"]["got"])} instead of {escape(finding["difference"]["expected"])}</p>{got}'
+        words = f"{finding['difference']['got']} instead of {finding['difference']['expected']}"
+        got = f'<p class="message bad">{escape(words)}</p>{got}'
     if finding["message"]:
         got += f'<pre class="message">{escape(finding["message"])}</pre>'
-    columns.append(f"<section><h4>Got</h4>{got}</section>")
-    return f'<div class="answers">{"".join(columns)}</div>'
+    columns = {"Given": given(finding), "Expected": right, "Got": got}
+    sections = "".join(f'<section class="{name.lower()}"><h4>{name}</h4>{cells}</section>' for name, cells in columns.items())
+    return f'<div class="answers">{sections}</div>'
 
 
 def array(name: str, cells: Any, wrong: set[Place], shape: Place | None = None) -> str:
@@ -199,7 +200,9 @@ def plane(cells: Any, before: Place, wrong: set[Place], labelled: bool) -> str:
     lines = []
     for i, row in enumerate(rows):
         places = [(*before, *(i, j)[2 - rank :]) for j in range(len(row))]
-        lines.append("".join(f"<td{' class=bad' if o in wrong else ''}>{number(c)}</td>" for o, c in zip(places, row, strict=True)))
+        lines.append(
+            "".join(f"<td{' class=bad' if o in wrong else ''}>{number(c)}</td>" for o, c in zip(places, row, strict=True))
+        )
     caption = f"<caption>[{', '.join(map(str, before))}]</caption>" if labelled else ""
     return f"<table class=cells>{caption}{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 

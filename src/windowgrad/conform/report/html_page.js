@@ -83,4 +83,5 @@
 
   refresh();
   follow();
+  addEventListener("load", follow); // by then the browser has followed the link itself, and taken the focus away
 })();

@@ -10,7 +10,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
     "2. Padding and max": ("A padded cell is absent from a maximum. It is not −∞, not 0, and it never wins.",),
     "3. Empty window": (
-        "With a large padding or dilation a window may see no real cell. Then, with `empty=\"zero\"` (the default), its value "
+        'With a large padding or dilation a window may see no real cell. Then, with `empty="zero"` (the default), its value '
         "is 0, its index −1, its tangent 0, and its gradient goes nowhere.",
     ),
     "4. Ties": (

@@ -11,7 +11,7 @@ from windowgrad.conform.case import Array, Case
 from windowgrad.conform.report.html_case import Place
 from windowgrad.geometry import Sliding
 
-CELL = 36
+CELL = 40
 GAP = 18
 LABEL = 16
 MOST_CELLS = 300
@@ -73,7 +73,7 @@ def shown(place: Place) -> str:
 def drawn(view: View) -> str:
     """The drawing as SVG, or nothing if it has too many cells."""
     *slicing, rows, columns = [range(1), *view.axes] if len(view.axes) == 1 else view.axes
-    slices = [(name, plane, before) for name, plane in view.planes.items() for before in itertools.product(*slicing)]
+    slices = [(name, plane, before) for name, plane in view.planes.items() for before in reached(view, slicing)]
     if len(slices) * len(rows) * len(columns) > MOST_CELLS:
         return ""
     labelled = LABEL if len(slices) > 1 or any(view.planes) else 0
@@ -94,6 +94,13 @@ def drawn(view: View) -> str:
     return f'<svg role="img" aria-label="{words}" {size}>{"".join(parts)}</svg>'
 
 
+def reached(view: View, slicing: list[range]) -> list[Place]:
+    """The slices of an input of many axes that the window reaches; all of them if it reaches none."""
+    slices = list(itertools.product(*slicing))
+    depth = len(slicing)
+    return [before for before in slices if any(cell[:depth] == before for cell in view.seen)] or slices
+
+
 def boxed(view: View, plane: Array, place: Place, x: int, y: int) -> str:
     """One cell: r real, p padded, o past the padding; s seen by the window, w its winner."""
     real = all(0 <= i < n for i, n in zip(place, plane.shape, strict=True))
@@ -102,7 +109,7 @@ def boxed(view: View, plane: Array, place: Place, x: int, y: int) -> str:
     kind += " w" if place in view.won else ""
     box = f'<rect class="{kind}" x="{x + 1}" y="{y + 1}" width="{CELL - 2}" height="{CELL - 2}" rx="3"/>'
     if place in view.won:
-        box += f'<circle class="w" cx="{x + CELL // 2}" cy="{y + CELL // 2}" r="{CELL // 2 - 4}"/>'
+        box += f'<circle class="w" cx="{x + CELL // 2}" cy="{y + CELL // 2}" r="{CELL // 2 - 3}"/>'
     text = digits(plane[place].item()) if real else "p" if inside else "·"
     small = " n" if len(text) > 4 else ""
     return f'{box}<text class="{kind}{small}" x="{x + CELL // 2}" y="{y + CELL // 2 + 4}">{escape(text)}</text>'
@@ -113,7 +120,7 @@ def digits(cell: Any) -> str:
     if isinstance(cell, bool):
         return "T" if cell else "F"
     if isinstance(cell, str):
-        return cell
+        return cell.replace("-", "−")
     return f"{cell:.4g}".replace("e+", "e").replace("-", "−") if isinstance(cell, float) else str(cell).replace("-", "−")
 
 
@@ -125,4 +132,6 @@ def described(view: View) -> str:
         cells += [digits(plane[p].item()) for p in inside]
     padded = len(view.seen) * len(view.planes) - len(cells)
     winner = f"; the winner is at {' and '.join(map(shown, view.won))}" if view.won else ""
-    return f"{view.title} sees {', '.join(cells) or 'no real cell'}{f' and {padded} outside the input' if padded else ''}{winner}"
+    return (
+        f"{view.title} sees {', '.join(cells) or 'no real cell'}{f' and {padded} outside the input' if padded else ''}{winner}"
+    )
