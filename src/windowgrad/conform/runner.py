@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 from windowgrad.conform.adapter import Implementation, script, version
 from windowgrad.conform.answers import array_of
 from windowgrad.conform.case import CHECKS, Array, Case
+from windowgrad.conform.cases import in_turn
 from windowgrad.conform.expected import compared, expected, shown_all
 from windowgrad.conform.known import Known, applying, explained_by
 from windowgrad.conform.process import Limits, Worker
@@ -20,6 +22,7 @@ from windowgrad.conform.rules import rule_of
 from windowgrad.conform.shrink import shrunk
 
 Answers = dict[tuple[int, str], dict[str, Array]]
+Question = tuple[int, Case, str]
 Progress = Callable[[str, int], None]
 
 
@@ -35,7 +38,7 @@ class Plan:
     shrinking: float = 10
     """For how many seconds the differences of one implementation are made smaller."""
 
-    def questions(self) -> list[tuple[int, Case, str]]:
+    def questions(self) -> list[Question]:
         return [
             (number, case, check)
             for number, case in enumerate(self.cases)
@@ -55,9 +58,7 @@ def run(adapters: Sequence[Implementation], plan: Plan, progress: Progress = lam
         return [jobs[adapter.name].result() for adapter in adapters]
 
 
-def examine(
-    adapter: Implementation, plan: Plan, questions: list[tuple[int, Case, str]], right: Answers, progress: Progress
-) -> Report:
+def examine(adapter: Implementation, plan: Plan, questions: list[Question], right: Answers, progress: Progress) -> Report:
     """Ask one implementation everything."""
     report = Report(adapter.name, adapter.title, version(adapter))
     if report.version is None:
@@ -74,13 +75,17 @@ def examine(
     return report
 
 
-def chosen(adapter: Implementation, questions: list[tuple[int, Case, str]]) -> list[tuple[int, Case, str]]:
-    """All questions; of an implementation that takes long over each, a few from all over those it supports."""
+def chosen(adapter: Implementation, questions: list[Question]) -> list[Question]:
+    """All questions; of an implementation that takes long over each, a few of every sort that it supports."""
     if adapter.most is None:
         return questions
-    fitting = [question for question in questions if adapter.supports(question[1], question[2]) is None]
-    step = max(1, len(fitting) // adapter.most)
-    return fitting[::step][: adapter.most]
+    sorts: dict[Any, list[Question]] = {}
+    for question in questions:
+        _, case, check = question
+        if adapter.supports(case, check) is None:
+            sorts.setdefault((case.op, case.group, check, "dilation" in case.features), []).append(question)
+    few = itertools.islice(in_turn(*map(iter, sorts.values())), adapter.most)
+    return sorted(few, key=lambda question: (question[0], CHECKS.index(question[2])))
 
 
 def asked(adapter: Implementation, worker: Worker, number: int, case: Case, check: str, right: dict[str, Array]) -> Result:
