@@ -270,6 +270,12 @@ def test_the_page_names_nothing_outside_itself(data):
     )
 
 
+def test_every_difference_has_an_address_of_its_own(data):
+    twins = [report | {"name": name} for report in data["implementations"] for name in ("a b", "a-b")]
+    found = re.findall(r' id="([^"]*)"', as_html(data | {"implementations": twins}))
+    assert len(found) == len(set(found)) > 20
+
+
 def test_agreeing_cases_are_only_counted():
     few, many = (len(as_html(data_of([fakes.Exact()], cases(n, 0, ("max_pool",)), checks=("forward",)))) for n in (2, 20))
     assert abs(many - few) < 200

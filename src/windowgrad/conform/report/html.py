@@ -21,6 +21,7 @@ FILTERS = {"implementation": "Implementation", "op": "Operator", "rule": "Rule",
 
 def as_html(data: dict[str, Any]) -> str:
     """The page of a run's data. Agreeing cases are only counted; each difference has all that is needed to see it."""
+    names: Counter[str] = Counter()
     style, script = (FOLDER.joinpath(name).read_text("utf-8") for name in ("html_page.css", "html_page.js"))
     return Template(FOLDER.joinpath("html_page.html").read_text("utf-8")).substitute(
         style=style,
@@ -33,7 +34,7 @@ def as_html(data: dict[str, Any]) -> str:
         legend=" ".join(badge(kind) for kind in SIGNS),
         matrix=matrix(data),
         filters="".join(filter_of(name, label, data) for name, label in FILTERS.items()),
-        findings="".join(map(section, data["implementations"])),
+        findings="".join(section(implementation, names) for implementation in data["implementations"]),
     )
 
 
@@ -117,7 +118,7 @@ def filter_of(name: str, label: str, data: dict[str, Any]) -> str:
     return f'<label>{label}<select name="{name}" autocomplete="off"><option value="">all</option>{options}</select></label>'
 
 
-def section(implementation: dict[str, Any]) -> str:
+def section(implementation: dict[str, Any], seen: Counter[str]) -> str:
     """The differences of one implementation, and what is said of it but holds no longer."""
     findings = implementation["findings"]
     if not findings and not implementation["outdated"]:
@@ -127,14 +128,13 @@ def section(implementation: dict[str, Any]) -> str:
         f"<code>{escape(entry['id'])}</code> {escape(entry['what'])}</p>"
         for entry in implementation["outdated"]
     )
-    names = named(implementation["name"], findings)
+    names = named(implementation["name"], findings, seen)
     parts = "".join(as_details(implementation, finding, name) for finding, name in zip(findings, names, strict=True))
     return f'<section class="implementation"><h3>{escape(title(implementation))}</h3>{notes}{parts}</section>'
 
 
-def named(implementation: str, findings: list[dict[str, Any]]) -> list[str]:
+def named(implementation: str, findings: list[dict[str, Any]], seen: Counter[str]) -> list[str]:
     """What each difference is linked by: words, and a number where they say the same."""
-    seen: Counter[str] = Counter()
     names = []
     for finding in findings:
         words = (implementation, finding["op"], finding["check"], finding["kind"], finding["case"]["group"])

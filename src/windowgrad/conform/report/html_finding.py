@@ -208,4 +208,4 @@ def plane(cells: Any, before: Place, wrong: set[Place], labelled: bool) -> str:
 
 
 def number(cell: Any) -> str:
-    return escape(digits(cell))
+    return escape(digits(cell, 8))

@@ -115,13 +115,14 @@ def boxed(view: View, plane: Array, place: Place, x: int, y: int) -> str:
     return f'{box}<text class="{kind}{small}" x="{x + CELL // 2}" y="{y + CELL // 2 + 4}">{escape(text)}</text>'
 
 
-def digits(cell: Any) -> str:
-    """A number in a few characters."""
+def digits(cell: Any, most: int = 4) -> str:
+    """A number in a few characters; a fraction to so many digits, a whole number to a few more."""
     if isinstance(cell, bool):
         return "T" if cell else "F"
-    if isinstance(cell, str):
-        return cell.replace("-", "−")
-    return f"{cell:.4g}".replace("e+", "e").replace("-", "−") if isinstance(cell, float) else str(cell).replace("-", "−")
+    if isinstance(cell, float):
+        whole = cell.is_integer() and abs(cell) < 10**7
+        cell = f"{cell:.{7 if whole else most}g}".replace("e+", "e")
+    return str(cell).replace("-", "−")
 
 
 def described(view: View) -> str:
