@@ -35,5 +35,5 @@ bench: .venv/installed-test
 .venv/installed-test: .venv/made pyproject.toml
 	@echo "==> installing PyTorch, then windowgrad with every extra and the test tools (a few minutes the first time)"
 	$(BIN)/python -m pip install torch==2.13.0
-	$(BIN)/python -m pip install -e '.[torch,jax,dask,onnx,demo]' --group test
+	$(BIN)/python -m pip install -e '.[torch,jax,dask,onnx,conform,demo]' --group test
 	@touch $@

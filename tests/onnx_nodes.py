@@ -1,4 +1,4 @@
-"""ONNX's Conv and ConvTranspose as calls of this project: attributes made explicit arguments, and the data of ONNX's tests."""
+"""ONNX's pooling and convolution as calls of this project: attributes made explicit arguments, and the data of ONNX's tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnx.backend.test import loader
@@ -14,6 +15,39 @@ from onnx.backend.test import loader
 import windowgrad as wg
 
 KINDS = ("node", "pytorch-converted", "pytorch-operator")
+
+
+def computed(node: Any, *inputs: Any) -> list[Any]:
+    """The outputs of the node."""
+    if node.op_type.startswith("Global"):
+        pool = wg.global_max_pool if node.op_type == "GlobalMaxPool" else wg.global_avg_pool
+        return [pool(inputs[0], inputs[0].ndim - 2)]
+    return [convolved(node, *inputs)] if node.op_type.startswith("Conv") else pooled(node, *inputs)
+
+
+def pooled(node: Any, x: Any) -> list[Any]:
+    """What a node with windows computes: MaxPool, with its indices if it is asked for them, or AveragePool."""
+    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    kernel = tuple(given["kernel_shape"])
+    strides, dilations = (tuple(given.get(name, (1,) * len(kernel))) for name in ("strides", "dilations"))
+    sides = list(zip(x.shape[2:], kernel, strides, dilations, strict=True))
+    window = {"stride": strides, "padding": resolved_pads(given, sides), "dilation": dilations}
+    window["ceil_mode"] = bool(given.get("ceil_mode", 0))
+    if node.op_type == "AveragePool":
+        return [wg.avg_pool(x, kernel, **window, count_include_pad=bool(given.get("count_include_pad", 0)))]
+    if len(node.output) == 1:
+        return [wg.max_pool(x, kernel, **window)]
+    y, index = wg.max_pool(x, kernel, **window, return_indices=True)
+    return [y, flat(index, x.shape, given.get("storage_order", 0))]
+
+
+def flat(index: Any, shape: tuple[int, ...], storage_order: int) -> Any:
+    """ "The values of indices of are the indices of the selected values during max pooling. The indices are computed as flatten
+    1-D tensor": by rows (storage_order 0), or each plane by columns (1)."""
+    places = np.unravel_index(index, shape[2:])
+    within = np.ravel_multi_index(places, shape[2:], order="F" if storage_order else "C")
+    planes = np.arange(shape[0] * shape[1]).reshape(shape[:2] + (1,) * (index.ndim - 2))
+    return within + planes * np.prod(shape[2:])
 
 
 def convolved(node: Any, x: Any, w: Any, bias: Any = None) -> Any:
@@ -25,7 +59,7 @@ def convolved(node: Any, x: Any, w: Any, bias: Any = None) -> Any:
     sides = list(zip(x.shape[2:], w.shape[2:], strides, dilations, strict=True))
     common = {"stride": strides, "dilation": dilations, "groups": given.get("group", 1)}
     if node.op_type == "Conv":
-        return wg.conv(x, w, bias, padding=conv_pads(given, sides), **common)
+        return wg.conv(x, w, bias, padding=resolved_pads(given, sides), **common)
     padding, extra = transpose_pads(given, sides)
     return wg.conv_transpose(x, w, bias, padding=padding, output_padding=extra, **common)
 
@@ -40,7 +74,7 @@ def explicit(given: dict[str, Any], rank: int) -> list[tuple[int, int]]:
     return list(zip(pads[:rank], pads[rank:], strict=True))
 
 
-def conv_pads(given: dict[str, Any], sides: list[tuple[int, ...]]) -> list[tuple[int, int]]:
+def resolved_pads(given: dict[str, Any], sides: list[tuple[int, ...]]) -> list[tuple[int, int]]:
     """ "SAME_UPPER or SAME_LOWER mean pad the input so that output_shape[i] = ceil(input_shape[i] / strides[i])"; an odd cell
     "is added at the end for SAME_UPPER and at the beginning for SAME_LOWER"."""
     if auto_pad(given) in ("NOTSET", "VALID"):
@@ -85,14 +119,15 @@ class Stored:
     def node(self) -> Any:
         return self.model.graph.node[0]
 
-    def sets(self) -> list[tuple[list[Any], Any]]:
-        """(the inputs of the node, its output) of every set of data."""
+    def sets(self) -> list[tuple[list[Any], list[Any]]]:
+        """(the inputs of the node, its outputs) of every set of data."""
         found = []
         for folder in sorted(self.folder.glob("test_data_set_*")):
             known = {tensor.name: numpy_helper.to_array(tensor) for tensor in self.model.graph.initializer}
             fed = [value.name for value in self.model.graph.input if value.name not in known]
             known |= {name: array(folder / f"input_{number}.pb") for number, name in enumerate(fed)}
-            found.append(([known[name] for name in self.node.input], array(folder / "output_0.pb")))
+            outputs = [array(folder / f"output_{number}.pb") for number in range(len(self.node.output))]
+            found.append(([known[name] for name in self.node.input], outputs))
         return found
 
 

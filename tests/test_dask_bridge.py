@@ -255,3 +255,11 @@ def test_smooth_parameters_of_any_number_travel():
     x = np.linspace(-1, 1, 20).astype(np.float32)
     found = OPS["smooth_max_pool"].forward(SmoothParams(Sliding((3,)), Fraction(7, 3)), da.from_array(x, 6))
     np.testing.assert_allclose(found.compute(), wg.smooth_max_pool1d(x, 3, beta=7 / 3), rtol=1e-6)
+
+
+def test_output_padding_may_pass_the_stride_where_it_is_below_the_dilation():
+    """Then the output has room for more windows than the input has cells, and these have no part in it."""
+    x, w = np.arange(1.0, 6.0)[None], np.array([[[1.0, 10.0]]])
+    whole = wg.conv_transpose1d(x, w, output_padding=1, dilation=2)
+    cut = wg.conv_transpose1d(da.from_array(x, chunks=(1, 2)), w, output_padding=1, dilation=2)
+    assert cut.compute().tolist() == whole.tolist()

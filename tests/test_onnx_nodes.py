@@ -1,4 +1,4 @@
-"""ONNX's own tests of Conv and ConvTranspose, all that its package carries: none is left out."""
+"""ONNX's own tests of pooling and convolution, all that its package carries: none is left out."""
 
 import itertools
 
@@ -6,9 +6,10 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from onnx_nodes import convolved, stored
+from onnx_nodes import computed, convolved, stored
 
 TESTS = stored("Conv", "ConvTranspose")
+POOLS = stored("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
 
 
 def test_the_package_has_the_tests_that_are_meant():
@@ -17,16 +18,20 @@ def test_the_package_has_the_tests_that_are_meant():
     assert {"node/test_conv_with_autopad_same", "node/test_convtranspose_output_shape"} < names
     assert sum(name.startswith("node/") for name in names) == 17
     assert len(names) == 47
+    pools = {test.name for test in POOLS}
+    assert {"node/test_averagepool_2d_ceil_last_window_starts_on_pad", "node/test_maxpool_2d_same_lower"} < pools
+    assert sum(name.startswith("node/") for name in pools) == 43
+    assert len(pools) == 57
 
 
-@pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)
+@pytest.mark.parametrize("test", TESTS + POOLS, ids=lambda test: test.name)
 def test_onnx_expects_the_same(test):
     sets = test.sets()
     assert sets
-    for inputs, output in sets:
-        found = convolved(test.node, *inputs)
-        assert (found.dtype, found.shape) == (output.dtype, output.shape)
-        np.testing.assert_allclose(found, output, rtol=test.rtol, atol=test.atol)
+    for inputs, outputs in sets:
+        for found, output in zip(computed(test.node, *inputs), outputs, strict=True):
+            assert (found.dtype, found.shape) == (output.dtype, output.shape)
+            np.testing.assert_allclose(found, output, rtol=test.rtol, atol=test.atol)
 
 
 def by_onnx_runtime(node, x, w):

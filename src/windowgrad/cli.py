@@ -117,6 +117,32 @@ def warmup(
 
 
 @app.command()
+def conform(
+    implementations: Annotated[
+        list[str] | None, typer.Argument(help="Such as torch or onnxruntime; all that are installed if none is named.")
+    ] = None,
+    adapter: Annotated[list[str] | None, typer.Option(help="An implementation of your own, as module:Class.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="An operator, a check (such as gradient) or a rule (such as NaN).")
+    ] = None,
+    cases: Annotated[int, typer.Option(min=1, help="How many cases.")] = 580,
+    seed: Annotated[int, typer.Option(help="Of the random cases, and of the sizes and cells of all.")] = 0,
+    json: Annotated[Path | None, typer.Option(help="Write everything there as JSON.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML there, for continuous integration.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one page there, to read and to send.")] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="How long one case may take.")] = 30,
+    memory: Annotated[float, typer.Option(min=0, help="How many GiB a process may take.")] = 6,
+) -> None:
+    """Check implementations of pooling and convolution against the specification; status 1 if something new differs."""
+    from windowgrad.conform import command
+    from windowgrad.conform.process import GIB, Limits
+
+    limits = Limits(seconds, int(memory * GIB))
+    wanted = command.Request(implementations or (), adapter or (), only or (), cases, seed, json, junit, html, limits)
+    raise typer.Exit(command.conform(wanted, Console()))
+
+
+@app.command()
 def pyramid(
     source: Annotated[Path, typer.Argument(metavar="IN.zarr", help="A Zarr array, or an OME-Zarr image.")],
     target: Annotated[Path, typer.Argument(metavar="OUT.zarr", help="Where the pyramid is made, or finished.")],

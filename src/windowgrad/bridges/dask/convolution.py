@@ -33,7 +33,9 @@ class Convolution:
         self.lead = x.ndim - rank - 1
         self.spatial = (self.out if self.transposed else x.shape)[self.lead + 1 :]
         self.sizes = x.chunks[self.lead + 1 :]
-        self.lines: list[Line] = [without_overhang(line(params.window, axis, n)) for axis, n in enumerate(self.spatial)]
+        lines = [without_overhang(line(params.window, axis, n)) for axis, n in enumerate(self.spatial)]
+        windows = x.shape[self.lead + 1 :] if self.transposed else [each.outputs for each in lines]
+        self.lines: list[Line] = [first(each, count) for each, count in zip(lines, windows, strict=True)]
         self.label = op.label or op.name
 
     def told(self, *more: Any) -> tuple[Any, ...]:
@@ -105,6 +107,11 @@ class Convolution:
 def without_overhang(line: Line) -> Line:
     """The same axis with its overhang as padding: neither has a product."""
     return replace(line, last=max(line.last, int(line.ends[-1])))
+
+
+def first(line: Line, outputs: int) -> Line:
+    """The same axis with its first windows only: an output_padding beyond the stride leaves room for more than there are."""
+    return replace(line, begins=line.begins[:outputs], ends=line.ends[:outputs], counts=line.counts[:outputs])
 
 
 def whole(cut: Cut) -> Cut:

@@ -1,0 +1,6 @@
+"""Check other implementations against the specification. `windowgrad conform` is this; `Adapter` is for your own."""
+
+from windowgrad.conform.adapter import Adapter, Implementation, arguments, arrays_of, first_reason
+from windowgrad.conform.case import Case
+
+__all__ = ["Adapter", "Case", "Implementation", "arguments", "arrays_of", "first_reason"]

@@ -1,0 +1,82 @@
+"""ONNX operators, by ONNX's reference evaluator and by ONNX Runtime. They have no derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windowgrad.conform.adapter import Adapter, arguments, first_reason
+from windowgrad.conform.case import Case
+
+NAMES = {
+    "max_pool": "MaxPool",
+    "avg_pool": "AveragePool",
+    "global_max_pool": "GlobalMaxPool",
+    "global_avg_pool": "GlobalAveragePool",
+    "conv": "Conv",
+    "conv_transpose": "ConvTranspose",
+}
+MODEL = """
+node = {node}
+inputs = dict({inputs})
+kinds = [helper.np_dtype_to_tensor_dtype(array.dtype) for array in inputs.values()]
+feeds = [helper.make_tensor_value_info(*feed) for feed in zip(inputs, kinds, [array.shape for array in inputs.values()])]
+outputs = [helper.make_tensor_value_info(*out, None) for out in zip(node.output, [kinds[0], TensorProto.INT64])]
+graph = helper.make_graph([node], "case", feeds, outputs)
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+"""
+
+
+class Onnx(Adapter):
+    evaluate: str = ""
+
+    def supports(self, case: Case, check: str) -> str | None:
+        float_only = case.x.dtype.kind != "f"
+        return first_reason(
+            (check in ("gradient", "tangent"), "ONNX has no derivatives"),
+            (case.op not in NAMES, "ONNX has no adaptive pooling"),
+            (case.divisor is not None, "AveragePool has no divisor"),
+            (
+                case.op == "max_pool" and case.dtype not in ("float16", "float32", "float64", "uint8", "int8"),
+                f"MaxPool has no {case.dtype}",
+            ),
+            (case.op != "max_pool" and float_only, f"{NAMES.get(case.op)} takes floats"),
+        )
+
+    def node(self, case: Case, outputs: list[str]) -> str:
+        given: dict[str, Any] = {}
+        if case.kernel:
+            given = {"kernel_shape": case.kernel, "strides": case.stride}
+            given |= {"pads": tuple(pad[side] for side in (0, 1) for pad in case.padding)}
+            given |= {"dilations": case.dilation}
+        given |= {"ceil_mode": 1} if case.ceil_mode else {}
+        given |= {"count_include_pad": int(case.count_include_pad)} if case.op == "avg_pool" else {}
+        given |= {"group": case.groups} if case.reduction == "conv" else {}
+        given |= {"output_padding": case.output_padding} if case.op == "conv_transpose" else {}
+        return f"helper.make_node({NAMES[case.op]!r}, {list(case.arrays)}, {outputs}{arguments(**given)})"
+
+    def call(self, case: Case) -> str:
+        return self.node(case, ["y"])
+
+    def program(self, case: Case, check: str) -> str:
+        outputs = ["y", "indices"] if check == "indices" else ["y"]
+        inputs = ", ".join(f"{name}={name}" for name in case.arrays)
+        start = super().program(case, "forward").rpartition("got = ")[0].rstrip("\n")
+        plane = f" % {case.x[0, 0].size if case.x.size else 1}" if check == "indices" else ""
+        model = MODEL.format(node=self.node(case, outputs), inputs=inputs)
+        return f"{start}{model}got = {self.evaluate}[-1]{plane}\n"
+
+
+class Reference(Onnx):
+    name, title, package = "onnx", "ONNX reference", "onnx"
+    imports = "from onnx import TensorProto, helper\nfrom onnx.reference import ReferenceEvaluator"
+    evaluate = "ReferenceEvaluator(model).run(None, inputs)"
+
+
+class Runtime(Onnx):
+    name, title, package, requires = "onnxruntime", "ONNX Runtime", "onnxruntime", ("onnx",)
+    imports = "import onnxruntime\nfrom onnx import TensorProto, helper"
+    evaluate = 'onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, inputs)'
+
+    def supports(self, case: Case, check: str) -> str | None:
+        single = case.dtype == "float64" and case.op != "max_pool"
+        return super().supports(case, check) or ("its list of CPU kernels has no double here" if single else None)

@@ -1,0 +1,61 @@
+"""scikit-image's block_reduce and SciPy's filters, where their blocks and their windows are those of a pooling."""
+
+from __future__ import annotations
+
+from windowgrad.conform.adapter import Adapter, arguments, first_reason
+from windowgrad.conform.case import Case
+
+
+class BlockReduce(Adapter):
+    """Blocks without gap or overlap; a last block that is not whole is filled with `cval`."""
+
+    name, title, package = "scikit-image", "scikit-image", "scikit-image"
+    imports = "from skimage.measure import block_reduce"
+
+    def supports(self, case: Case, check: str) -> str | None:
+        divides = all(n % k == 0 for n, k in zip(case.spatial, case.kernel, strict=False))
+        return super().supports(case, check) or first_reason(
+            (not case.is_windowed, "it has blocks"),
+            (case.stride != case.kernel or "dilation" in case.features, "blocks neither overlap nor leave gaps"),
+            ("padding" in case.features, "blocks have no padding"),
+            (not divides and not case.ceil_mode, "a block that is not whole is kept"),
+            (not divides and (case.reduction == "avg" or case.x.dtype.kind != "f"), "it fills the last block with a value"),
+            (case.divisor is not None, "it has no divisor"),
+            (case.group == "empty batch", "it has nothing to say of an empty array"),
+        )
+
+    def call(self, case: Case) -> str:
+        how = {"max": "np.max, cval=-np.inf" if case.has_overhang else "np.max", "avg": "np.mean"}[case.reduction]
+        return f"block_reduce(x, {(1, 1, *case.kernel)}, {how})"
+
+
+class SciPy(Adapter):
+    """scipy.ndimage.maximum_filter and uniform_filter: a window around every cell; and scipy.signal.correlate."""
+
+    name, title, package = "scipy", "SciPy", "scipy"
+    imports = "from scipy import ndimage, signal"
+
+    def supports(self, case: Case, check: str) -> str | None:
+        around = tuple((k // 2, (k - 1) // 2) for k in case.kernel)
+        pooled = case.is_windowed
+        return super().supports(case, check) or first_reason(
+            (not pooled and case.op != "conv", "it has filters and correlation"),
+            (case.group == "empty batch", "it has nothing to say of an empty array"),
+            ("dilation" in case.features, "windows have no dilation"),
+            (pooled and ("stride" in case.features or case.padding != around), "a filter has a window around every cell"),
+            (case.op == "max_pool" and case.x.dtype.kind != "f", "the outside is a number, and integers have no lowest one"),
+            (case.op == "avg_pool" and case.x.dtype.kind != "f", "a filter of integers gives integers"),
+            (case.op == "avg_pool" and (not case.count_include_pad or case.divisor is not None), "the outside is counted"),
+            (case.dtype == "float16", "it has no float16"),
+            (
+                case.op == "conv" and ("stride" in case.features or case.arrays["weight"].shape[:2] != (1, 1)),
+                "it correlates two arrays",
+            ),
+            (case.op == "conv" and ("padding" in case.features or "bias" in case.features), "it has no such argument"),
+        )
+
+    def call(self, case: Case) -> str:
+        if case.op == "conv":
+            return "signal.correlate(x, weight, mode='valid', method='direct')"
+        name, outside = ("maximum_filter", "-np.inf") if case.reduction == "max" else ("uniform_filter", "0")
+        return f"ndimage.{name}(x{arguments(size=(1, 1, *case.kernel), mode='constant')}, cval={outside})"

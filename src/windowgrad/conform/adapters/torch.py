@@ -1,0 +1,71 @@
+"""PyTorch: torch.nn.functional, eager and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windowgrad.conform.adapter import Adapter, arguments, arrays_of, first_reason, sides
+from windowgrad.conform.case import Case
+
+
+class OnTorch(Adapter):
+    """Derivatives by torch.autograd and torch.func.jvp."""
+
+    imports = "import torch\nimport torch.nn.functional as F"
+    convert = "torch.from_numpy({})"
+
+    def gradient(self, case: Case) -> str:
+        needed = "\n".join(f"{name}.requires_grad_()" for name in case.arrays)
+        return f"{needed}\ny = {self.call(case)}\ngot = torch.autograd.grad(y, ({arrays_of(case)},), g)"
+
+    def tangent(self, case: Case) -> str:
+        primals, tangents = arrays_of(case), ", ".join(case.tangents)
+        return f"y, got = torch.func.jvp(lambda {primals}: {self.call(case)}, ({primals},), ({tangents},))"
+
+
+class Torch(OnTorch):
+    name, title, package = "torch", "PyTorch", "torch"
+
+    def supports(self, case: Case, check: str) -> str | None:
+        return first_reason(
+            (case.rank > 3, "it pools and convolves one to three axes"),
+            ("uneven padding" in case.features, "padding is one number per axis"),
+            (case.op == "avg_pool" and "dilation" in case.features, "avg_pool has no dilation"),
+            (case.op == "avg_pool" and case.rank == 1 and case.divisor is not None, "avg_pool1d has no divisor_override"),
+            (case.ties != ("all" if case.op == "global_max_pool" else "first"), "it has no choice among ties"),
+            (case.op == "max_pool" and case.dtype == "bool", "it has no max pooling of bool"),
+        )
+
+    def call(self, case: Case) -> str:
+        name, axes = f"F.{case.op}{case.rank}d", tuple(range(-case.rank, 0))
+        window = {"stride": case.stride, "padding": sides(case)}
+        if case.op == "max_pool":
+            return f"{name}(x, {case.kernel}{arguments(**window, dilation=case.dilation, ceil_mode=case.ceil_mode)})"
+        if case.op == "avg_pool":
+            options: dict[str, Any] = {"ceil_mode": case.ceil_mode, "count_include_pad": case.count_include_pad}
+            options |= {} if case.divisor is None else {"divisor_override": case.divisor}
+            return f"{name}(x, {case.kernel}{arguments(**window, **options)})"
+        if case.op.startswith("adaptive"):
+            return f"{name}(x, {case.output_size})"
+        if case.op == "global_max_pool":
+            return f"torch.amax(x, {axes}, keepdim=True)"
+        if case.op == "global_avg_pool":
+            return f"torch.mean(x, {axes}, keepdim=True)"
+        extra = {"output_padding": case.output_padding} if case.op == "conv_transpose" else {}
+        return f"{name}({arrays_of(case)}{arguments(**window, **extra, groups=case.groups, dilation=case.dilation)})"
+
+    def indices(self, case: Case) -> str:
+        return f"{self.call(case)[:-1]}, return_indices=True)[1]"
+
+
+class Compiled(Torch):
+    name, title = "torch.compile", "torch.compile"
+    most = 6  # each is compiled by itself, which takes seconds
+
+    def supports(self, case: Case, check: str) -> str | None:
+        return super().supports(case, check) or ("a compiled function has no forward mode" if check == "tangent" else None)
+
+    def program(self, case: Case, check: str) -> str:
+        names, whole = arrays_of(case), self.indices(case) if check == "indices" else self.call(case)
+        text = super().program(case, check)
+        return text.replace(whole, f"torch.compile(lambda {names}: {whole}, dynamic=False)({names})")

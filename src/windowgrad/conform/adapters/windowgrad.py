@@ -1,0 +1,76 @@
+"""windowgrad itself, on the arrays of each framework it has a bridge to."""
+
+from __future__ import annotations
+
+from windowgrad.conform.adapter import Adapter, arguments, arrays_of
+from windowgrad.conform.adapters.jax import OnJax
+from windowgrad.conform.adapters.torch import OnTorch
+from windowgrad.conform.case import Case
+
+
+class OnNumPy(Adapter):
+    name, title, package = "windowgrad", "windowgrad", "windowgrad"
+    imports = "import windowgrad as wg"
+
+    def supports(self, case: Case, check: str) -> str | None:
+        return None
+
+    def call(self, case: Case) -> str:
+        if case.reduction == "conv":
+            extra = {"output_padding": case.output_padding} if case.op == "conv_transpose" else {}
+            options = {
+                "stride": case.stride,
+                "padding": case.padding,
+                **extra,
+                "groups": case.groups,
+                "dilation": case.dilation,
+            }
+            return f"wg.{case.op}({arrays_of(case)}{arguments(**options)})"
+        given = dict(case.arguments)
+        given |= {"divisor_override": given.pop("divisor")} if "divisor" in given else {}
+        first = given.pop("kernel", given.pop("output_size", case.rank))
+        return f"wg.{case.op}(x, {first}{arguments(**given)})"
+
+    def indices(self, case: Case) -> str:
+        return f"{self.call(case)[:-1]}, return_indices=True)[1]"
+
+    def gradient(self, case: Case) -> str:
+        names = arrays_of(case)
+        return f"y, pull = wg.vjp(lambda {names}: {self.call(case)}, {names})\ngot = pull(g)"
+
+    def tangent(self, case: Case) -> str:
+        names, tangents = arrays_of(case), ", ".join(case.tangents)
+        return f"y, got = wg.jvp(lambda {names}: {self.call(case)}, ({names},), ({tangents},))"
+
+
+class TorchTensors(OnTorch, OnNumPy):
+    name, title = "windowgrad.torch", "windowgrad on PyTorch"
+    imports = f"{OnTorch.imports}\n{OnNumPy.imports}"
+    requires = ("torch",)
+
+
+class JaxArrays(OnJax, OnNumPy):
+    name, title = "windowgrad.jax", "windowgrad on JAX"
+    imports = f"{OnNumPy.imports}\n{OnJax.imports}"
+    requires = ("jax",)
+
+
+class DaskArrays(OnNumPy):
+    """In chunks of two cells along every axis. Derivatives are the rules themselves: Dask has none of its own."""
+
+    name, title = "windowgrad.dask", "windowgrad on Dask"
+    imports = (
+        "import dask.array as da\n"
+        "from windowgrad.geometry import Adaptive, Global, Sliding\n"
+        "from windowgrad.ops import OPS\n"
+        "from windowgrad.params import ConvParams, MaxParams, MeanParams, TransposeParams\n"
+        f"{OnNumPy.imports}"
+    )
+    convert, requires = "da.from_array({}, chunks=2)", ("dask",)
+
+    def gradient(self, case: Case) -> str:
+        return f"got = OPS[{case.meaning.name!r}].vjp({case.params!r}, {arrays_of(case)}, g)"
+
+    def tangent(self, case: Case) -> str:
+        tangents = ", ".join(case.tangents)
+        return f"got = OPS[{case.meaning.name!r}].jvp({case.params!r}, {arrays_of(case)}, {tangents})"

@@ -1,0 +1,246 @@
+"""One question to an implementation: an operator, its arguments and its arrays; and what kind of question it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
+from windowgrad.ops import MEANINGS
+from windowgrad.params import ConvParams, MaxParams, MeanParams, Params, TransposeParams
+from windowgrad.spec.op import Op
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+POOLS = ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool", "global_max_pool", "global_avg_pool")
+OPS = (*POOLS, "conv", "conv_transpose")
+CHECKS = ("forward", "indices", "gradient", "tangent")
+GROUPS = ("tie-free", "tied", "plain", "NaN", "infinite", "empty windows", "large", "empty batch")
+LARGE = {"float16": 2**14, "float32": 2.0**125, "int8": 60}
+"""Cells at least this great are `large`: sums of a few of them pass what the type holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """`arrays` are x of shape (batch, channels, *spatial) and, for convolutions, weight and perhaps bias, in the case's dtype.
+
+    Every size is one entry per spatial axis and `padding` one (before, after) pair; what an operator does not have is empty.
+    """
+
+    op: str
+    arrays: dict[str, Array]
+    kernel: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+    padding: tuple[tuple[int, int], ...] = ()
+    dilation: tuple[int, ...] = ()
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    divisor: int | None = None
+    ties: str = "first"
+    output_size: tuple[int, ...] = ()
+    groups: int = 1
+    output_padding: tuple[int, ...] = ()
+
+    @property
+    def x(self) -> Array:
+        return self.arrays["x"]
+
+    @property
+    def dtype(self) -> str:
+        return str(self.x.dtype)
+
+    @property
+    def rank(self) -> int:
+        return self.x.ndim - 2
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        return tuple(self.x.shape[2:])
+
+    @property
+    def reduction(self) -> str:
+        """max, avg or conv."""
+        return next(word for word in ("max", "avg", "conv") if word in self.op)
+
+    @property
+    def is_windowed(self) -> bool:
+        return self.op in ("max_pool", "avg_pool")
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        if self.op.startswith("adaptive"):
+            return Adaptive(self.output_size)
+        if self.op.startswith("global"):
+            return Global(self.rank)
+        return Sliding(self.kernel, self.stride, self.padding, self.dilation, self.ceil_mode)
+
+    @cached_property
+    def params(self) -> Params:
+        """The record of the specification; it raises a WindowError where the arguments have no meaning."""
+        if isinstance(self.geometry, Sliding) and self.reduction == "conv":
+            if self.op == "conv":
+                return ConvParams(self.geometry, self.groups)
+            return TransposeParams(self.geometry, self.groups, self.output_padding)
+        if self.reduction == "max":
+            return MaxParams(self.geometry, self.ties)
+        return MeanParams(self.geometry, self.count_include_pad, self.divisor)
+
+    @property
+    def meaning(self) -> Op:
+        """The operator's record in the specification."""
+        name = self.op if self.reduction == "conv" else f"{self.reduction}_pool"
+        return next(op for op in MEANINGS if op.name == name)
+
+    @cached_property
+    def out_shape(self) -> tuple[int, ...]:
+        return self.params.out_shape(*(array.shape for array in self.arrays.values()))
+
+    @property
+    def gradient(self) -> Array:
+        """The gradient that arrives at the output."""
+        return ramp(self.out_shape, self.derivative_dtype)
+
+    @property
+    def tangents(self) -> dict[str, Array]:
+        """The direction in which each array moves."""
+        return {f"d{name}": ramp(array.shape, self.derivative_dtype) for name, array in self.arrays.items()}
+
+    @property
+    def derivative_dtype(self) -> str:
+        return self.dtype
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """What is compared: derivatives where the cells are floats, indices where there is a winner in a window."""
+        derivatives = self.x.dtype.kind == "f" and self.group != "large"
+        indices = self.reduction == "max" and not self.op.startswith("global")
+        return ("forward", *("indices",) * indices, *("gradient", "tangent") * derivatives)
+
+    # --- what is peculiar about it ---------------------------------------------------------------------------------
+
+    @cached_property
+    def group(self) -> str:
+        """The kind of its input, told from the cells themselves."""
+        cells = np.concatenate([array.ravel().astype(np.float64) for array in self.arrays.values()])
+        if not self.x.size:
+            return "empty batch"
+        if self.has_empty_window:
+            return "empty windows"
+        if np.isnan(cells).any():
+            return "NaN"
+        if np.isinf(cells).any():
+            return "infinite"
+        if self.reduction != "max" and np.abs(cells).max() >= LARGE.get(self.dtype, math.inf):
+            return "large"
+        if self.reduction != "max":
+            return "plain"
+        return "tied" if self.has_ties else "tie-free"
+
+    @property
+    def has_empty_window(self) -> bool:
+        return self.reduction != "conv" and not all(table.count.all() for table in self.geometry.tables(self.spatial))
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether two cells of a plane are equal; a window may not see both, but such a case is not called tie-free."""
+        planes = self.x.reshape(-1, math.prod(self.spatial))
+        return any(len(np.unique(plane)) < plane.size for plane in planes)
+
+    @cached_property
+    def features(self) -> frozenset[str]:
+        """What its arguments have beyond the defaults, in words that known differences are told by."""
+        pads = list(zip(self.padding, self.kernel, self.dilation, strict=True))
+        words = {
+            "padding": any(lo or hi for lo, hi in self.padding),
+            "uneven padding": any(lo != hi for lo, hi in self.padding),
+            "padding differs by axis": len(set(self.padding)) > 1,
+            "padding over half": any(max(pad) > k // 2 for pad, k, _ in pads),
+            "padding over dilated half": any(max(pad) > (d * (k - 1) + 1) // 2 for pad, k, d in pads),
+            "dilation": any(d > 1 and k > 1 for d, k in zip(self.dilation, self.kernel, strict=True)),
+            "stride": any(s > 1 for s in self.stride),
+            "stride one": bool(self.stride) and set(self.stride) == {1},
+            "ceil mode": self.ceil_mode,
+            "overhang": self.has_overhang,
+            "kernel beyond input": any(k > n for k, n in zip(self.kernel, self.spatial, strict=False)),
+            "divisor": self.divisor is not None,
+            "without padding in the count": not self.count_include_pad,
+            "groups": self.groups > 1,
+            "output padding": any(self.output_padding),
+            "window of -inf": self.has_lowest_window,
+            "integers": self.x.dtype.kind in "iu",
+            "bool": self.x.dtype.kind == "b",
+            "bias": "bias" in self.arrays,
+        }
+        return frozenset(word for word, holds in words.items() if holds)
+
+    @property
+    def has_overhang(self) -> bool:
+        """Whether ceil mode adds a window here."""
+        if not self.ceil_mode:
+            return False
+        return self.geometry.grid(self.spatial) != Sliding(self.kernel, self.stride, self.padding, self.dilation).grid(
+            self.spatial
+        )
+
+    @property
+    def has_lowest_window(self) -> bool:
+        """Whether the maximum of some window is −∞."""
+        if self.reduction != "max" or not np.isneginf(self.x.astype(np.float64)).any():
+            return False
+        return any(cell == -math.inf for cell in self.meaning.forward(self.params, self.x.astype(object)).flat)
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """Smaller is simpler: cells, rank, then how much its arguments say."""
+        cells = sum(array.size for array in self.arrays.values())
+        return cells, self.rank, len(self.features), sum(self.kernel) + sum(self.stride) + sum(map(sum, self.padding))
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments its operator has, by name."""
+        names = {
+            "max_pool": "kernel stride padding dilation ceil_mode ties",
+            "avg_pool": "kernel stride padding dilation ceil_mode count_include_pad divisor",
+            "adaptive_max_pool": "output_size ties",
+            "adaptive_avg_pool": "output_size",
+            "global_max_pool": "ties",
+            "global_avg_pool": "",
+            "conv": "stride padding dilation groups",
+            "conv_transpose": "stride padding output_padding groups dilation",
+        }[self.op].split()
+        return {name: getattr(self, name) for name in names}
+
+    def as_json(self) -> dict[str, Any]:
+        arrays = {name: {"shape": list(array.shape), "cells": plain(array)} for name, array in self.arrays.items()}
+        described = {"op": self.op, "rank": self.rank, "dtype": self.dtype, "group": self.group, "arguments": self.arguments}
+        return described | {"features": sorted(self.features), "arrays": arrays}
+
+
+def ramp(shape: tuple[int, ...], dtype: str) -> Array:
+    """Small positive integers in a pattern that no permutation of cells keeps; those of float16 sum up exactly."""
+    period = 2 if dtype == "float16" else 5
+    return (1 + np.arange(math.prod(shape)) * 3 % period).reshape(shape).astype(dtype)
+
+
+def plain(array: Any) -> Any:
+    """Nested lists of what JSON can say: numbers; NaN, infinities and fractions as words."""
+    return (
+        [plain(part) for part in array]
+        if getattr(array, "ndim", 0)
+        else word(array.item() if hasattr(array, "item") else array)
+    )
+
+
+def word(cell: Any) -> Any:
+    if isinstance(cell, (bool, int, str)):
+        return cell
+    if isinstance(cell, float):
+        return cell if math.isfinite(cell) else str(cell)
+    return int(cell) if cell.denominator == 1 else str(cell)
+
+
+ARGUMENTS = tuple(field.name for field in fields(Case) if field.name not in ("op", "arrays"))

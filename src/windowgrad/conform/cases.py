@@ -1,0 +1,288 @@
+"""The questions: every two levels of any two factors meet (see `FACTORS`), and seeded random rows after that.
+
+Cells are small integers, so every sum is exact in every dtype, and means divide without remainder: where two answers differ,
+they differ in meaning. The same count and seed give the same cases.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from windowgrad.conform.case import OPS, Array, Case, ramp
+from windowgrad.conform.pairwise import Row, pairwise
+from windowgrad.errors import WindowgradError
+
+FLOATS = ("float32", "float64", "float16")
+WINDOW = {
+    "rank": (2, 1, 3),
+    "kernel": ("two", "three", "mixed", "one"),
+    "stride": ("one", "two", "kernel", "mixed"),
+    "padding": ("none", "half", "one axis", "uneven", "same", "over half", "beyond"),
+    "dilation": ("one", "two", "mixed"),
+}
+MAX_GROUPS = ("tie-free", "tied", "NaN", "infinite", "empty windows")
+SUM_GROUPS = ("plain", "NaN", "infinite", "large")
+MAX_DTYPES = (*FLOATS, "int64", "int32", "uint8", "bool")
+MEAN_DTYPES = (*FLOATS, "int64", "uint8")
+BINS = {"rank": (2, 1, 3), "bins": ("uneven", "one", "more than cells", "divisor", "mixed")}
+
+FACTORS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "max_pool": WINDOW
+    | {"ceil_mode": (False, True), "group": MAX_GROUPS, "dtype": MAX_DTYPES, "ties": ("first", "all", "split")},
+    "avg_pool": WINDOW
+    | {
+        "ceil_mode": (False, True),
+        "count_include_pad": (True, False),
+        "divisor": (None, 3),
+        "group": (*SUM_GROUPS, "empty windows"),
+        "dtype": MEAN_DTYPES,
+    },
+    "conv": WINDOW
+    | {"channels": (1, 2), "groups": (1, 2), "bias": (False, True), "group": SUM_GROUPS, "dtype": (*FLOATS, "int64", "int8")},
+    "conv_transpose": WINDOW
+    | {
+        "channels": (1, 2),
+        "groups": (1, 2),
+        "bias": (False, True),
+        "output_padding": ("none", "one", "mixed"),
+        "group": ("plain", "NaN", "infinite"),
+        "dtype": (*FLOATS, "int64"),
+    },
+    "adaptive_max_pool": BINS
+    | {"group": ("tie-free", "tied", "NaN", "infinite"), "dtype": MAX_DTYPES, "ties": ("first", "all", "split")},
+    "adaptive_avg_pool": BINS | {"group": SUM_GROUPS, "dtype": MEAN_DTYPES},
+    "global_max_pool": {
+        "rank": (2, 1, 3),
+        "group": ("tie-free", "tied", "NaN", "infinite"),
+        "dtype": MAX_DTYPES,
+        "ties": ("all", "first", "split"),
+    },
+    "global_avg_pool": {"rank": (2, 1, 3), "group": SUM_GROUPS, "dtype": MEAN_DTYPES},
+}
+EVERYDAY: dict[str, tuple[Any, ...]] = {
+    "kernel": ("two", "three", "mixed"),
+    "padding": ("half", "one axis", "none"),
+    "dilation": ("one",),
+    "divisor": (None,),
+    "group": ("tie-free", "tied", "plain"),
+    "dtype": ("float32", "float64"),
+}
+"""What most implementations have: covered by itself as well, so that each of these pairs is asked of all."""
+LARGE_CELL = {"float16": 2**15, "float32": 2.0**127, "int8": 100}
+DTYPES_OF_GROUP: dict[str, tuple[str, ...]] = {
+    "NaN": FLOATS,
+    "infinite": FLOATS,
+    "large": ("float16", "float32"),
+    "large conv": ("int8",),
+}
+
+
+def cases(count: int, seed: int = 0, ops: tuple[str, ...] = OPS) -> list[Case]:
+    """`count` cases: the rows that cover all pairs, taken from the operators in turn, then random ones."""
+    rows = itertools.chain(in_turn(*(covering(op, seed) for op in ops)), random_rows(ops, seed))
+    found: list[Case] = []
+    for number, (op, row) in enumerate(rows):
+        if len(found) >= count:
+            break
+        found.append(made(op, row, Random(f"{seed}/{op}/{number}")))
+    return found
+
+
+def covering(op: str, seed: int) -> Iterator[tuple[str, Row]]:
+    """The everyday pairs (of pooling windows three times over, in other sizes), every type in every rank by itself,
+    all pairs, and one row without a batch."""
+    everyday = {
+        name: levels[:1] if name == "ties" else tuple(level for level in levels if level in EVERYDAY.get(name, levels))
+        for name, levels in FACTORS[op].items()
+    }
+    rng = Random(f"{seed}/{op}")
+    first = {name: levels[:1] for name, levels in everyday.items()}
+    types = first | {"rank": (1, 2, 3), "dtype": [name for name in FACTORS[op]["dtype"] if name not in FLOATS]}
+    types |= {"group": everyday["group"][-1:]}
+    large = first | {"rank": (1, 2, 3), "dtype": ("float16", "float32"), "group": ("large",)}
+    covers: list[Any] = [types, *([large] if "avg" in op else []), FACTORS[op]]
+    for factors in (*(everyday,) * (3 if op in ("max_pool", "avg_pool") else 1), *covers):
+        for row in pairwise(factors, possible(op), rng):
+            yield op, row
+    yield op, {name: levels[0] for name, levels in FACTORS[op].items()} | {"group": "empty batch"}
+
+
+def random_rows(ops: tuple[str, ...], seed: int) -> Iterator[tuple[str, Row]]:
+    rng = Random(f"{seed}/random")
+    for op in itertools.cycle(ops):
+        while not possible(op)(row := {name: rng.choice(levels) for name, levels in FACTORS[op].items()}):
+            pass
+        yield op, row
+
+
+def in_turn(*sources: Iterator[Any]) -> Iterator[Any]:
+    """One of each, again and again, until all have ended."""
+    for turn in itertools.zip_longest(*sources):
+        yield from (item for item in turn if item is not None)
+
+
+def possible(op: str) -> Any:
+    """Which levels can meet in one row of the operator; a row may lack factors."""
+
+    usual = FACTORS[op].get("ties", (None,))[0]
+
+    def judge(row: Row) -> bool:
+        group, dtype, padding = row.get("group"), row.get("dtype"), row.get("padding")
+        kinds = DTYPES_OF_GROUP.get(f"{group} {op}", DTYPES_OF_GROUP.get(str(group), ()))
+        return not (
+            (dtype and kinds and dtype not in kinds)
+            or (dtype == "bool" and group not in (None, "tied"))
+            or (group == "empty windows" and padding not in (None, "beyond"))
+            or (padding == "beyond" and group not in (None, "empty windows") and op.endswith("pool"))
+            or (
+                padding == "beyond"
+                and (op == "conv_transpose" or (op == "max_pool" and (dtype == "bool" or row.get("ties", usual) != usual)))
+            )
+            or (row.get("ties", usual) != usual and group not in (None, "tied"))
+            or (group == "large" and row.get("divisor"))
+        )
+
+    return judge
+
+
+# --- from a row to a case ----------------------------------------------------------------------------------------
+
+
+def made(op: str, row: Row, rng: Random) -> Case:
+    """The case of a row: sizes are drawn until the specification gives them a meaning, and float16 holds the sums."""
+    for attempt in itertools.count():
+        case = drawn(op, row, rng)
+        try:
+            small = math.prod(case.out_shape) <= 600
+        except WindowgradError:
+            continue
+        if not small or (case.ceil_mode and attempt < 50 and not case.has_overhang):
+            continue
+        case = filled(case, row | ({"dtype": "float32"} if attempt > 50 and row["group"] != "large" else {}), rng)
+        fits = case.group == row["group"] or attempt > 100
+        if fits and (case.dtype != "float16" or sums_are_exact(case)):
+            return case
+    raise AssertionError  # it counts for ever
+
+
+def drawn(op: str, row: Row, rng: Random) -> Case:
+    """The arguments and the shapes of a case; its cells are still zeros."""
+    rank = row["rank"]
+    lead = (0 if row["group"] == "empty batch" else rng.choice((1, 1, 2)), rng.choice((1, 2)))
+    if "kernel" not in row:
+        spatial = tuple(rng.randint(1, {1: 8, 2: 5, 3: 3}[rank]) for _ in range(rank))
+        sizes: dict[str, Any] = {"output_size": tuple(bins(row["bins"], n, rng) for n in spatial)} if "bins" in row else {}
+        options = {name: row[name] for name in ("ties",) if name in row}
+        return Case(op, {"x": np.zeros((*lead, *spatial))}, **sizes, **options)
+    kernel = entries(row["kernel"], rank, rng, {"one": 1, "two": 2, "three": 3}, 3 if rank < 3 else 2)
+    stride = kernel if row["stride"] == "kernel" else entries(row["stride"], rank, rng, {"one": 1, "two": 2}, 3)
+    dilation = entries(row["dilation"], rank, rng, {"one": 1, "two": 2}, 2)
+    spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    spatial = tuple(rng.randint(1, 2 + span) + rng.randint(0, 3 if rank < 3 else 1) for span in spans)
+    sides = zip(spatial, kernel, stride, spans, strict=True)
+    padding = tuple(pads(row["padding"], axis, *side, rng) for axis, side in enumerate(sides))
+    window: dict[str, Any] = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    if op.endswith("pool"):
+        names = ("ceil_mode", "count_include_pad", "divisor", "ties")
+        options = {name: row[name] for name in names if name in row}
+        return Case(op, {"x": np.zeros((*lead, *spatial))}, **window, **options)
+    groups, ins, outs = row["groups"], row["channels"], rng.choice((1, 2))
+    wide = (groups * outs, ins) if op == "conv" else (groups * ins, outs)
+    arrays = {"x": np.zeros((lead[0], groups * ins, *spatial)), "weight": np.zeros((*wide, *kernel))}
+    arrays |= {"bias": np.zeros(groups * outs)} if row["bias"] else {}
+    extra: dict[str, Any] = (
+        {"output_padding": extras(row["output_padding"], stride, dilation, rng)} if "output_padding" in row else {}
+    )
+    return Case(op, arrays, **window, groups=groups, **extra)
+
+
+def entries(level: str, rank: int, rng: Random, named: dict[str, int], most: int) -> tuple[int, ...]:
+    return tuple(named[level] if level in named else rng.randint(1, most) for _ in range(rank))
+
+
+def pads(level: str, axis: int, n: int, k: int, s: int, span: int, rng: Random) -> tuple[int, int]:
+    """The padding of one axis."""
+    if level == "same":
+        total = max(0, (-(-n // s) - 1) * s + span - n)
+        return total // 2, total - total // 2
+    if level == "uneven":
+        return rng.choice([(0, 1), (1, 0), (1, 2), (0, k // 2)])
+    one = {
+        "none": 0,
+        "half": k // 2,
+        "one axis": k // 2 if axis == 0 else 0,
+        "over half": min(k // 2 + 1, max(span - 1, k // 2)),
+    }
+    size = one.get(level, span)
+    return size, size
+
+
+def bins(level: str, n: int, rng: Random) -> int:
+    if level == "divisor":
+        return rng.choice([m for m in range(1, n + 1) if n % m == 0])
+    one = {"one": 1, "more than cells": n + rng.randint(1, 2), "uneven": max(1, n - 1)}
+    return one.get(level, rng.randint(1, n + 1))
+
+
+def extras(level: str, stride: tuple[int, ...], dilation: tuple[int, ...], rng: Random) -> tuple[int, ...]:
+    most = [max(s, d) - 1 for s, d in zip(stride, dilation, strict=True)]
+    return tuple(0 if level == "none" else min(1, m) if level == "one" else rng.randint(0, m) for m in most)
+
+
+# --- cells -------------------------------------------------------------------------------------------------------
+
+
+def filled(case: Case, row: Row, rng: Random) -> Case:
+    """The same case with cells of the row's group and dtype."""
+    factor = divisors(case) if case.reduction == "avg" and row["group"] != "large" else 1
+    arrays = {}
+    for name, array in case.arrays.items():
+        cells = numbers(array.shape, row["group"] if name == "x" else "plain", row["dtype"], rng)
+        arrays[name] = (cells * factor).astype(row["dtype"])
+    if row["group"] == "large" and case.op == "conv":
+        arrays["weight"] = np.ones_like(arrays["weight"])
+    return replace(case, arrays=arrays)
+
+
+def numbers(shape: tuple[int, ...], group: str, dtype: str, rng: Random) -> Array:
+    """Cells of a group, as floats: distinct in each plane, or few and often equal, some of them NaN or infinite."""
+    low, high = (0, 1) if dtype == "bool" else (0, 3) if dtype.startswith("u") else (-2, 3)
+    if group == "large":
+        return np.full(shape, LARGE_CELL[dtype])
+    if group in ("tie-free", "empty windows"):
+        plane = math.prod(shape[2:])
+        order = [rng.sample(range(plane), plane) for _ in range(math.prod(shape[:2]))]
+        return (np.array(order, dtype=float) - (plane // 2 if low < 0 else 0)).reshape(shape)
+    cells = [float(rng.randint(low, high)) for _ in range(math.prod(shape))]
+    special = {"NaN": [math.nan], "infinite": [math.inf, -math.inf, -math.inf]}.get(group, [])
+    cells = [rng.choice(special) if special and rng.random() < 0.3 else cell for cell in cells]
+    return np.array(cells, dtype=float).reshape(shape)
+
+
+def divisors(case: Case) -> int:
+    """What makes a number divisible by every divisor of the mean, also by one axis after the other."""
+    if case.divisor is not None:
+        return case.divisor
+    tables = case.geometry.tables(case.spatial)
+    counts = [table.count + table.padded * case.count_include_pad for table in tables]
+    return math.prod(math.lcm(*(int(count) for count in column if count)) for column in counts)
+
+
+def sums_are_exact(case: Case) -> bool:
+    """Whether float16, whose integers end at 2048, holds every sum, were all cells and gradients positive."""
+    if case.group in ("large", "NaN", "infinite", "empty batch"):
+        return case.group != "NaN" or case.reduction != "avg" or divisors(case) < 40
+    arrays = {name: np.abs(array).astype(object) for name, array in case.arrays.items()}
+    g = ramp(case.out_shape, "float16").astype(object)
+    if case.reduction == "avg":
+        window = math.prod(int(max(table.count)) for table in case.geometry.tables(case.spatial))
+        return float(np.abs(case.x).max()) * window <= 2048 and divisors(case) <= 64
+    pulled = case.meaning.vjp(case.params, *arrays.values(), g)
+    return max(float(part.max(initial=0)) for part in pulled) <= 2048 and float(np.abs(case.x).max()) <= 2048

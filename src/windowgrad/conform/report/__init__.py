@@ -1,0 +1,1 @@
+"""What a run found, as a terminal shows it, as JSON and as JUnit XML."""

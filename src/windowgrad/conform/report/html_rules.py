@@ -1,0 +1,57 @@
+"""The sentences of docs/semantics.md that each rule is quoted by. They stand there word for word, which a test compares."""
+
+from __future__ import annotations
+
+SENTENCES: dict[str, tuple[str, ...]] = {
+    "1. Size": (
+        "out = floor((n + lo + hi − d·(k−1) − 1) / s) + 1",
+        "Window `i` starts at cell `i·s − lo` and sees `k` cells, `d` apart.",
+        "With `ceil_mode=True` the division is rounded up, so the last window may hang over the end of the padded input.",
+    ),
+    "2. Padding and max": ("A padded cell is absent from a maximum. It is not −∞, not 0, and it never wins.",),
+    "3. Empty window": (
+        'With a large padding or dilation a window may see no real cell. Then, with `empty="zero"` (the default), its value '
+        "is 0, its index −1, its tangent 0, and its gradient goes nowhere.",
+    ),
+    "4. Ties": (
+        "When several cells of a window are equal to its maximum, `ties` says which of them the derivative belongs to.",
+        '| `"first"` | the tangent of the first winner in row-major order | the gradient goes to it |',
+        '| `"all"` | the sum of the tangents of all winners | each winner gets the full gradient |',
+        '| `"split"` | the mean of the tangents of all winners | the gradient is shared evenly among them |',
+        "The value does not depend on `ties`, and `return_indices` always gives the first winner.",
+    ),
+    "5. NaN": (
+        "NaN counts as the greatest value, wherever it stands in the window. NaN equals NaN here, so ties among them go by "
+        "the tie rule.",
+        "In a mean and a smooth maximum a NaN makes its windows NaN, and no others.",
+    ),
+    "6. Mean": (
+        "The mean is the sum of the real cells of the window, divided by",
+        "`count_include_pad=True` (the default): the cells of the window inside the padded input, real and padded, but never "
+        "the overhang of ceil mode;",
+        "`count_include_pad=False`: the real cells only; with no real cell the result is 0;",
+        "`divisor_override`: that number, whatever else is said.",
+    ),
+    "8. Types and error": (
+        "Max keeps every dtype: bool, integers of 8 to 64 bits with and without a sign, float16, float32, float64, and "
+        "bfloat16 where `ml_dtypes` is installed. Mean and smooth max keep floats; of integers they give float64, and of "
+        "those of 8 and 16 bits float32. Convolution of floats gives what NumPy promotes them to; of integers it is exact, "
+        "in int32 if all are of 8 bits, else in int64.",
+    ),
+    "9. Empty batch": ("A batch axis may have length 0; the result then has length 0 there too.",),
+    "Adaptive pooling": (
+        "**Adaptive pooling** makes `m` bins of `n` cells: bin `i` is `[floor(i·n/m), ceil((i+1)·n/m))`. Bins may overlap, and "
+        "there may be more of them than cells;",
+    ),
+    "Indices": ("**Indices** count the cells of the spatial plane in row-major order",),
+    "Convolution": (
+        "`conv` is cross-correlation: the weight is not turned around.",
+        "y[f, o] = bias[f] + Σ over c, j of weight[f, c, j] · x[c′, o·s + j·d − lo]",
+        "A padded cell is a zero and adds no product.",
+    ),
+    "Transposed convolution": (
+        "`conv_transpose` is the adjoint of `conv` in its input: `x[c, i]` adds `x[c, i] · weight[c, f, j]` to "
+        "`y[f′, i·s + j·d − lo]`, and what falls outside `y` is dropped.",
+        "out = (n − 1)·s + d·(k−1) + 1 + output_padding − lo − hi",
+    ),
+}

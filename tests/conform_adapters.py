@@ -1,0 +1,92 @@
+"""Implementations to try `conform` on: the specification itself, copies of it with a mistake planted, and bad companions."""
+
+from __future__ import annotations
+
+from windowgrad.conform.adapters.windowgrad import OnNumPy
+from windowgrad.dispatch import result_dtype
+
+
+class Exact(OnNumPy):
+    """windowgrad on arrays of objects, so that nothing is compiled; its answers have the dtype that rule 8 says."""
+
+    name, title = "exact", "Exact"
+    convert = "{}.astype(object)"
+
+    def given(self, case):
+        """The case as this implementation takes it."""
+        return case
+
+    def call(self, case):
+        return super().call(self.given(case))
+
+    def program(self, case, check):
+        kind = result_dtype(case.meaning, [array.dtype for array in case.arrays.values()])
+        text = super().program(case, check)
+        if check == "forward":
+            return f"{text}got = got.astype(np.{kind})\n"
+        if check == "gradient":
+            return f"{text}got = tuple(part.astype(np.{case.dtype}) for part in got)\n"
+        return f"{text}got = got.astype(np.{case.dtype})\n" if check == "tangent" else text
+
+
+class WrongDivisor(Exact):
+    """Padding is counted even if it should not be."""
+
+    name = "wrong-divisor"
+
+    def call(self, case):
+        return super().call(case).replace("count_include_pad=False", "count_include_pad=True")
+
+
+class PadOrder(Exact):
+    """Padding after the input is taken for padding before it."""
+
+    name = "pad-order"
+
+    def call(self, case):
+        return super().call(case).replace(f"padding={case.padding}", f"padding={tuple((hi, lo) for lo, hi in case.padding)}")
+
+
+class LastTie(Exact):
+    """Among equals the last wins: cells are tilted so that later ones are greater, which changes the order of equals only."""
+
+    name = "last-tie"
+
+    def program(self, case, check):
+        text = super().program(case, check)
+        tilted = "x = x * 10**6 + np.arange(x.size).reshape(x.shape).astype(object)\n"
+        calls = ("got = wg.", "y, pull", "y, got")
+        head, call, tail = min((text.partition(start) for start in calls), key=lambda parts: len(parts[0]))
+        return text if check == "forward" else head + tilted + call + tail
+
+
+class WrongGradient(Exact):
+    """The forward rule is right; the gradient of a mean divides as if all padding were counted."""
+
+    name = "wrong-gradient"
+
+    def gradient(self, case):
+        return super().gradient(case).replace("count_include_pad=False", "count_include_pad=True")
+
+
+class Ends(Exact):
+    """Some cases end the process, some never end, some take all memory."""
+
+    name = "ends"
+
+    def program(self, case, check):
+        how = {
+            "forward": "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
+            "indices": "while True:\n    pass\n",
+            "gradient": "got = np.ones(2**27)\nimport time\ntime.sleep(60)\n",
+            "tangent": "print('said on the way')\nraise RuntimeError('no')\n",
+        }
+        return f"import numpy as np\n{how[check]}" if case.rank == 1 else super().program(case, check)
+
+
+class NotThere(Exact):
+    name, title, package = "not-there", "Not there", "no-such-distribution"
+
+
+class CannotImport(Exact):
+    name, title, imports = "cannot-import", "Cannot import", "import no_such_module"
