@@ -69,4 +69,5 @@ def test_stopped_halfway_it_leaves_a_cache_that_the_next_process_can_use(tmp_pat
         [sys.executable, "-W", "error", "-c", CALL], env=environment(tmp_path), capture_output=True, text=True
     )
     assert (found.stdout, found.stderr) == ("[[5, 7], [13, 15]]\n", "")
-    assert "compiled" in warmup(tmp_path, "--dtype", "int8").stdout
+    if how is signal.SIGKILL:  # nobody cleaned up
+        assert "compiled" in warmup(tmp_path, "--dtype", "int8").stdout
