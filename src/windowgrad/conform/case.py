@@ -174,6 +174,7 @@ class Case:
             "integers": self.x.dtype.kind in "iu",
             "bool": self.x.dtype.kind == "b",
             "bias": "bias" in self.arrays,
+            "more bins than cells": any(m > n for m, n in zip(self.output_size, self.spatial, strict=False)),
         }
         return frozenset(word for word, holds in words.items() if holds)
 
