@@ -227,6 +227,12 @@ def test_the_memory_says_how_many_blocks_are_worked_on_at_a_time(tmp_path):
     assert workers_for(pyramid, "1TiB") == os.cpu_count()
 
 
+def test_the_command_shows_no_bar_before_all_is_checked(tmp_path):
+    result = CliRunner().invoke(cli.app, ["pyramid", str(tmp_path / "none"), str(tmp_path / "out.zarr"), "--levels", "2"])
+    assert isinstance(result.exception, OptionError)
+    assert result.output.strip() == ""
+
+
 def test_the_command_makes_a_pyramid_and_says_so(tmp_path):
     source, target = stored(tmp_path / "in.zarr", cells_of("uint8", (9, 9)), (4, 4)), tmp_path / "out.zarr"
     for said in ("made", "was complete already"):

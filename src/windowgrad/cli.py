@@ -161,7 +161,7 @@ def pyramid(
     console = Console(highlight=False)
     columns = TextColumn("level {task.fields[level]}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", level=0, total=None)
+        task = bar.add_task("", level=0, total=None, visible=False)  # till all is checked
         new = work.build(
             source,
             target,
@@ -169,7 +169,7 @@ def pyramid(
             op,
             memory,
             axes,
-            lambda level, done, all_: bar.update(task, level=level, completed=done, total=all_),
+            lambda level, done, all_: bar.update(task, visible=True, level=level, completed=done, total=all_),
         )
     console.print(f"{target}: {'made' if new else 'was complete already'}", markup=False, soft_wrap=True)
 
