@@ -126,12 +126,12 @@ def test_junit_fails_on_new_differences_only(entries, quiet):
     assert "written on the wall" in old.find(".//system-out").text
 
 
-def test_what_is_not_installed_is_said_and_skipped(quiet):
+def test_what_is_not_installed_is_said_and_skipped_and_is_no_success_when_it_was_named(quiet):
     data = examined(Request(adapters=["conform_adapters:NotThere"], cases=3), quiet)
     assert data["implementations"][0]["installed"] is False
     assert ElementTree.fromstring(as_junit(data)).find(".//skipped").get("message") == "not installed"
     console = recorder()
-    assert conform(Request(adapters=["conform_adapters:NotThere"], cases=3), console) == 0
+    assert conform(Request(adapters=["conform_adapters:NotThere"], cases=3), console) == 1
     assert "not installed" in console.export_text()
 
 

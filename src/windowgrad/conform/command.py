@@ -20,6 +20,7 @@ from windowgrad.conform.cases import cases
 from windowgrad.conform.known import load
 from windowgrad.conform.process import Limits
 from windowgrad.conform.report.data import as_data
+from windowgrad.conform.report.file import write
 from windowgrad.conform.report.html import write_html
 from windowgrad.conform.report.junit import as_junit
 from windowgrad.conform.report.terminal import Bar, show
@@ -46,16 +47,18 @@ class Request:
 
 
 def conform(request: Request, console: Console) -> int:
-    """Run, write the reports, and give the exit status: 0 if nothing new differs, else 1."""
+    """Run, write the reports, and give the exit status: 0 if nothing new differs and all that was named is there, else 1."""
     data = examined(request, console)
     show(data, console)
     if request.json is not None:
-        request.json.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
+        write(request.json, json.dumps(data, indent=1, allow_nan=False) + "\n")
     if request.junit is not None:
-        request.junit.write_text(as_junit(data))
+        write(request.junit, as_junit(data))
     if request.html is not None:
         write_html(request.html, data)
-    return 1 if data["new"] else 0
+    named = bool(request.names or request.adapters)
+    missing = named and not all(implementation["installed"] for implementation in data["implementations"])
+    return 1 if data["new"] or missing else 0
 
 
 def examined(request: Request, console: Console) -> dict[str, Any]:

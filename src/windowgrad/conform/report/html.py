@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 from collections import Counter
 from html import escape
@@ -12,6 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from windowgrad.conform.report.file import write
 from windowgrad.conform.report.html_finding import SIGNS, WORDS, as_details, badge
 from windowgrad.conform.report.terminal import last_line
 
@@ -39,14 +39,7 @@ def as_html(data: dict[str, Any]) -> str:
 
 
 def write_html(path: Path, data: dict[str, Any]) -> None:
-    """Write the page beside its name first, so that nobody finds half a page under it."""
-    text = as_html(data)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, "utf-8")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write(path, as_html(data))
 
 
 def digest(text: str) -> str:
