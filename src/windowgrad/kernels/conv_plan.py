@@ -1,9 +1,8 @@
-"""A convolution as kernels want it: which cells each pixel meets at each tap, how the work is cut, and room to pack it in."""
+"""A convolution as kernels want it: which cells each pixel meets at each tap, and how the work is cut."""
 
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -128,27 +127,3 @@ def blocks(itemsize: int, rows: int, channels: int, taps: int, panels: int) -> t
     k = some_channels * some_taps * itemsize
     some_rows = min(-(-rows // ROWS) * ROWS, max(1, WEIGHTS // (k * ROWS)) * ROWS)
     return some_channels, some_taps, some_rows, min(panels, max(1, PANELS // (k * panel(itemsize))))
-
-
-# --- room --------------------------------------------------------------------------------------------------------
-
-
-class Room(threading.local):
-    """What a thread packs into, kept for its next call."""
-
-    cells: Array = np.empty(0, np.uint8)
-    lists: Array = np.empty(0, np.int64)
-
-    def get(self, count: int, dtype: Any, listed: int) -> tuple[Array, Array]:
-        """At least `count` cells that begin on a cache line, and `listed` integers."""
-        need = count * np.dtype(dtype).itemsize
-        if self.cells.size < need:
-            raw = np.empty(need + BYTES, np.uint8)
-            start = -raw.ctypes.data % BYTES
-            self.cells = raw[start : start + need]
-        if self.lists.size < listed:
-            self.lists = np.empty(listed, np.int64)
-        return self.cells[: self.cells.size // 8 * 8].view(dtype), self.lists
-
-
-room = Room()

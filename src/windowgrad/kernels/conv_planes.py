@@ -61,17 +61,9 @@ class Planes:
         """Where the last tap of the first pixel is."""
         return int(self.lists[0].max())
 
-    @cached_property
-    def three_rows(self) -> bool:
-        """Whether the plane has two axes, and its taps are three rows that follow each other in the box."""
-        if not self.rows or len(self.starts) > 2 or len(self.apart) > 1 or self.lists.shape[1] % 3:
-            return False
-        places = self.lists[0].reshape(3, -1)
-        return bool((np.diff(places, axis=0) == self.pitch).all())
-
     @lru_cache  # noqa: B019 - plans are few, and kept anyway
     def by_place(self, several: int) -> Array:
-        """Where each tap of the weight is, in their order there; more of them follow, to make it a multiple of `several`."""
+        """Where each listed tap is, in the order of the weight; more of them follow, to make it a multiple of `several`."""
         places = self.lists[0][np.argsort(self.lists[1])]
         return np.append(places, np.zeros(-len(places) % several, np.int64))
 

@@ -77,11 +77,11 @@ def fill_rows(box: Any, x: Any, width: int, apart: int, ins: Any, rows: int) -> 
 def three_rows(x: Any, w: Any, y: Any, bias: Any, room: Any, ins: Any, lists: Any, sizes: Any, share: Any) -> int:
     """y[image, channel] = bias[channel] + the sum over taps of w · x, for the planes of a share.
 
-    `ins` and `lists` as in `Planes`; `sizes`: channels, cells of a plane of x, rows and width of y, taps of the weight, cells
-    and pitch of the box, width of x, and where its rows begin in the box. Gives the strange lanes of all sums.
+    `ins` and `lists` as in `Planes`, of a plan that `may_sum_three`; `sizes`: channels, cells of a plane of x, rows and width
+    of y, cells and pitch of the box, width of x, and where its rows begin in the box. Gives the strange lanes of all sums.
     """
-    (channels, plane, rows, out_width, taps, cells, pitch, width, apart), (first, last, adds) = sizes, share
-    box, places = address(room), address(lists)
+    (channels, plane, rows, out_width, cells, pitch, width, apart), (first, last, adds) = sizes, share
+    box, places, taps = address(room), address(lists), lists.shape[1]
     job, channel, strange = first, first % channels, 0
     clear(box, cells)
     while job < last:

@@ -21,7 +21,7 @@ from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.cells import room, writeable
 from windowgrad.kernels.conv_bias import channel_sums
 from windowgrad.kernels.conv_copy import HUGE
-from windowgrad.kernels.conv_grouped import Grouped, Transposed, grouped
+from windowgrad.kernels.conv_grouped import Grouped, grouped
 from windowgrad.kernels.conv_plan import Array
 from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float
 from windowgrad.kernels.magnitudes import magnitudes
@@ -60,7 +60,7 @@ def total(
         if kind == np.float64 or not any(may_underflow(a, b) for a, b in pairs):
             return y
         return wider(conv, role, pairs, bias, size)
-    beside_padding = 0 if role == conv_exact.WEIGHT and isinstance(conv, Transposed) else 1  # what a padded cell may multiply
+    beside_padding = conv.beside_padding(role)
     if conv.regular and all(magnitudes(flat(pair[beside_padding], kind))[1] for pair in pairs):
         return y if kind == np.float64 else wider(conv, role, pairs, bias, size)
     return exact_total(conv, role, pairs, bias, size, np.float64)
@@ -74,11 +74,10 @@ def wider(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: 
 
 
 def multiplied(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, y: Array) -> int:
-    method = (conv.forward, conv.input_gradient, conv.weight_gradient)[role]
     strange = 0
     for i, (a, b) in enumerate(pairs):
         extra = flat(bias, y.dtype) if i == 0 else np.zeros(bias.shape, y.dtype)
-        strange = method(flat(a, y.dtype), flat(b, y.dtype), extra, y, i > 0)
+        strange = conv.compute(role, flat(a, y.dtype), flat(b, y.dtype), extra, y, i > 0)
     return strange
 
 
