@@ -89,14 +89,14 @@ def dots(
 
 @helper
 def turn_panel(x: Any, at: int, plane: int, pixels: int, channels: int, to: Any) -> None:
-    """to[pixel·length + c] = x[at + c·plane + pixel] for so many pixels and channels; these are a multiple of ROWS."""
+    """to[pixel·length + c] = x[at + c·plane + pixel] for so many pixels and channels."""
     length, c = VECTORS * BYTES // to.itemsize, 0
     while c < channels:
-        j, pixel = at + c * plane, 0
-        while pixel + ROWS <= pixels:
+        j, pixel, some = at + c * plane, 0, min(ROWS, channels - c)
+        while some == ROWS and pixel + ROWS <= pixels:
             turn(to, pixel * length + c, length, x, j + pixel, plane)
             pixel += ROWS
-        turn_some(to, pixel * length + c, length, x, j + pixel, plane, pixels - pixel, ROWS)
+        turn_some(to, pixel * length + c, length, x, j + pixel, plane, pixels - pixel, some)
         c += ROWS
 
 

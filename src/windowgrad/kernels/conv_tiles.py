@@ -6,19 +6,20 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from windowgrad.kernels.conv_copy import HUGE, INDEX, lanes_of, read_masked, write_masked
 from windowgrad.kernels.microkernel import ROWS, wide
-from windowgrad.kernels.vectors import Vec, call, llvm, pointer, read, spread, suffix
+from windowgrad.kernels.vectors import Vec, call, constant, llvm, pointer, read, spread, suffix
 
 
 def _put_tile(vectors: int, by_rows: bool) -> Any:
     """An intrinsic: y[yo + r·ldy + c] = extra[eo + r] + the sum over k of a · b[bo + k·ldb + c], for a tile of r and c.
 
-    Of a it reads a[ao + r·lda + k], or a[ao + k·lda + r]. Rows before `skip` and columns whose bit is off are not
-    written. Where `adds` is 1 and not 0, the sum begins with what stands in y. Gives the strange lanes (see HUGE) of all
-    sums. k is at least 1.
+    Of a it reads a[ao + r·lda + k], or a[ao + k·lda + r]. Rows before `skip` and columns whose bit is off belong to another
+    tile, and maybe to another thread: they are neither read nor written in y. Where `adds` is 1 and not 0, the sum begins
+    with what stands in y. Gives the strange lanes (see HUGE) of the sums that are written. k is at least 1.
     """
 
     def typed(
@@ -56,12 +57,18 @@ def emit_put_tile(context: Any, builder: Any, signature: Any, args: Any, v: Vec,
         """Where row m has its n-th vector."""
         return builder.add(builder.add(yo, builder.mul(ldy, INDEX(m))), INDEX(n * v.lanes))
 
+    def own_row(m: int) -> Any:
+        return builder.if_then(builder.icmp_signed(">=", INDEX(m), skip))
+
     masks = [lanes_of(builder, v, builder.lshr(bits, INDEX(n * v.lanes))) for n in range(vectors)]
-    old = [lanes_of(builder, v, builder.mul(adds, builder.lshr(bits, INDEX(n * v.lanes)))) for n in range(vectors)]
-    there = [
-        [read_masked(context, builder, signature.args[7], y, place(m, n), old[n], v) for n in range(vectors)]
-        for m in range(ROWS)
-    ]
+    there = [[cgutils.alloca_once_value(builder, constant(v, 0.0)) for _ in range(vectors)] for _ in range(ROWS)]
+    with builder.if_then(builder.icmp_signed("!=", adds, INDEX(0))):
+        for m in range(ROWS):
+            with own_row(m):
+                for n in range(vectors):
+                    old = read_masked(context, builder, signature.args[7], y, place(m, n), masks[n], v)
+                    builder.store(old, there[m][n])
+    begin = [[builder.load(old) for old in row] for row in there]
     before, loop, after = builder.block, builder.append_basic_block("products"), builder.append_basic_block("sums")
     starts = [builder.add(ao, builder.mul(lda, INDEX(row)) if by_rows else INDEX(row)) for row in range(ROWS)]
     builder.branch(loop)
@@ -79,49 +86,52 @@ def emit_put_tile(context: Any, builder: Any, signature: Any, args: Any, v: Vec,
         phi.add_incoming(later, loop)
     for m in range(ROWS):
         for n in range(vectors):
-            sums[m][n].add_incoming(there[m][n], before)
+            sums[m][n].add_incoming(begin[m][n], before)
             sums[m][n].add_incoming(added[m][n], loop)
     stay_one(builder)
     builder.cbranch(builder.icmp_signed("<", step, steps), loop, after)
     builder.position_at_end(after)
-    seen = Extremes(builder, v)
+    seen = Extremes(builder, v, vectors)
     for m in range(ROWS):
-        bias = cell(10, extra, builder.add(eo, INDEX(m)))
-        totals = [builder.fadd(added[m][n], bias) for n in range(vectors)]
-        for total in totals:
-            seen.add(total)
-        with builder.if_then(builder.icmp_signed(">=", INDEX(m), skip)):
-            for n, total in enumerate(totals):
+        with own_row(m):
+            bias = cell(10, extra, builder.add(eo, INDEX(m)))
+            for n in range(vectors):
+                total = builder.fadd(added[m][n], bias)
+                seen.add(n, total)
                 write_masked(context, builder, signature.args[7], y, place(m, n), total, masks[n], v)
-    return seen.strange()
+    return seen.strange(masks)
 
 
 class Extremes:
-    """The least and the greatest size of many vectors, lane by lane: they tell whether some number was strange."""
+    """The least and the greatest size of the vectors of each column, lane by lane: they tell whether some was strange."""
 
-    def __init__(self, builder: Any, v: Vec) -> None:
+    def __init__(self, builder: Any, v: Vec, columns: int) -> None:
         self.builder, self.v = builder, v
         self.digits, self.width = (23, 32) if v.dtype.bitwidth == 32 else (52, 64)
-        self.least = self.most = None
+        starts = self.whole((1 << self.width - 1) - 1), self.whole(0)
+        self.least, self.most = ([cgutils.alloca_once_value(builder, start) for _ in range(columns)] for start in starts)
 
     def whole(self, value: int) -> Any:
         return ir.Constant(ir.VectorType(ir.IntType(self.width), self.v.lanes), [value] * self.v.lanes)
 
-    def add(self, value: Any) -> None:
+    def add(self, column: int, value: Any) -> None:
         builder, positive = self.builder, self.whole((1 << self.width - 1) - 1)
         size = builder.and_(builder.bitcast(value, positive.type), positive)
-        if self.least is None:
-            self.least = self.most = size
-        else:
-            self.least = builder.select(builder.icmp_unsigned("<", size, self.least), size, self.least)
-            self.most = builder.select(builder.icmp_unsigned(">", size, self.most), size, self.most)
+        for extreme, order in ((self.least[column], "<"), (self.most[column], ">")):
+            old = builder.load(extreme)
+            builder.store(builder.select(builder.icmp_unsigned(order, size, old), size, old), extreme)
 
-    def strange(self) -> Any:
+    def strange(self, masks: list[Any]) -> Any:
+        """The strange lanes (see HUGE) of all columns, of the lanes that are set in the mask of the column."""
         builder, top = self.builder, ((1 << self.width - 1) - 1) >> self.digits << self.digits
-        small = builder.icmp_unsigned("<", self.least, self.whole(1 << self.digits))
-        huge = builder.icmp_unsigned(">=", self.most, self.whole(top))
-        low, high = (builder.zext(builder.bitcast(odd, ir.IntType(self.v.lanes)), INDEX) for odd in (small, huge))
-        return builder.or_(low, builder.shl(high, INDEX(HUGE)))
+        found = INDEX(0)
+        for mask, least, most in zip(masks, self.least, self.most, strict=True):
+            small = builder.icmp_unsigned("<", builder.load(least), self.whole(1 << self.digits))
+            huge = builder.icmp_unsigned(">=", builder.load(most), self.whole(top))
+            for odd, shift in ((small, 0), (huge, HUGE)):
+                lanes = builder.bitcast(builder.and_(odd, mask), ir.IntType(self.v.lanes))
+                found = builder.or_(found, builder.shl(builder.zext(lanes, INDEX), INDEX(shift)))
+        return found
 
 
 rows_1, rows_2, rows_3 = (_put_tile(vectors, True) for vectors in (1, 2, 3))

@@ -20,10 +20,11 @@ def turn_gradient(
     g: Any, base: int, plane: int, image: int, first: int, count: int, low: int, high: int, to: Any, at: int, block: int
 ) -> None:
     """Panels of output channels `low` to `high`, one row of them for each pixel; panels are `block` apart."""
-    length = VECTORS * BYTES // to.itemsize
-    for column in range(low, high, ROWS):
-        columns, panel = min(ROWS, high - column), (column - low) // length
-        i = at + panel * block + column - low - panel * length
+    length, column = VECTORS * BYTES // to.itemsize, low
+    while column < high:
+        panel = (column - low) // length
+        place = column - low - panel * length
+        columns, i = min(ROWS, high - column, length - place), at + panel * block + place
         done = 0
         while done < count:
             n = (first + done) // plane
@@ -36,6 +37,7 @@ def turn_gradient(
                     done, j = done + ROWS, j + ROWS
             turn_some(to, i + done * length, length, g, j, plane, end - done, columns)
             done = end
+        column += columns
 
 
 @helper
