@@ -203,6 +203,45 @@ def test_the_sums_of_channels_reach_over_all_axes_before_them():
     assert (conv_bias.channel_sums(g, 0) == g.sum(axis=(1, 2, 3))).all()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
+@pytest.mark.parametrize("rule", ["conv", "conv_transpose"])
+def test_the_gradient_of_the_bias_has_the_same_bits_in_every_layout(rule, dtype):
+    x, w = rng.standard_normal((5, 3, 17, 13)), rng.standard_normal((3, 3, 2, 2))
+    params = (TransposeParams if rule == "conv_transpose" else ConvParams)(Sliding((2, 2), 1))
+    g = (1000 * rng.standard_normal(params.out_shape(x.shape, w.shape))).astype(dtype)
+    layouts = {
+        "C": g,
+        "F": np.asfortranarray(g),
+        "channels last": np.moveaxis(np.ascontiguousarray(np.moveaxis(g, 1, -1)), -1, 1),
+        "strided": np.repeat(g, 2, axis=3)[..., ::2],
+        "reversed": np.ascontiguousarray(g[:, :, ::-1])[:, :, ::-1],
+        "swapped": g.astype(g.dtype.newbyteorder()),
+        "read-only": np.frombuffer(g.tobytes(), g.dtype).reshape(g.shape),
+    }
+    found = {name: OPS[rule].vjp(params, x, w, x[0, :, 0, 0], one)[2] for name, one in layouts.items()}
+    assert {name: gradient.tobytes() for name, gradient in found.items()} == dict.fromkeys(found, found["C"].tobytes())
+    assert conv_bias.channel_sums(layouts["F"], 1).tobytes() == conv_bias.channel_sums(g, 1).tobytes()
+
+
+# --- dtypes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["conv", "conv_transpose"])
+def test_float16_and_bfloat16_meet_in_float32(rule):
+    """Inputs and tangents of each; a tangent has the dtype of the result whatever its own is."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    params = (TransposeParams if rule == "conv_transpose" else ConvParams)(Sliding((2, 2), 1))
+    op, x, w, bias = OPS[rule], *(np.sign(whole(*shape)) for shape in ((1, 3, 5, 5), (3, 3, 2, 2), (3,)))
+    exact = op.jvp(params, x, w, bias, x, w, bias)
+    for kinds in itertools.product((np.float16, bfloat16, np.float32), repeat=3):
+        inputs = [a.astype(kind) for a, kind in zip((x, w, bias), kinds, strict=True)]
+        y, dy = op.forward(params, *inputs), op.jvp(params, *inputs, *inputs)
+        other = op.jvp(params, *inputs, *(a.astype(k) for a, k in zip((x, w, bias), kinds[::-1], strict=True)))
+        assert y.dtype == dy.dtype == other.dtype == (np.dtype(kinds[0]) if len(set(kinds)) == 1 else np.float32)
+        assert (dy.astype(np.float32) == exact).all()
+        assert (other.astype(np.float32) == exact).all()
+
+
 # --- threads -----------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.kernels import vectors
 from windowgrad.kernels.cells import writeable
 from windowgrad.kernels.jit import kernel
 from windowgrad.kernels.simd import address, alive, lanes, later, load_as, load_part_as, splat, store
@@ -43,14 +44,13 @@ def sum_channels(g: Any, totals: Any, room: Any, images: int, plane: int, first:
 
 
 def channel_sums(g: Array, axis: int) -> Array:
-    """The sum of g over all axes but one."""
-    if g.dtype != np.float32 or not g.flags.c_contiguous:
-        return np.asarray(g.sum(axis=tuple(a for a in range(g.ndim) if a != axis), dtype=np.float64))
-    totals, cells = np.empty(g.shape[axis], np.float64), writeable(g.reshape(-1))
+    """The sum of g over all axes but one. Its order is that of the cells, whatever their layout in memory."""
+    held = np.float32 if g.dtype == np.float32 or g.dtype.itemsize <= 2 else np.float64
+    totals, cells = np.empty(g.shape[axis], np.float64), writeable(np.ascontiguousarray(g, dtype=held).reshape(-1))
     images, plane = math.prod(g.shape[:axis]), math.prod(g.shape[axis + 1 :])
 
     def task(first: int, last: int) -> None:
-        sum_channels(cells, totals, np.empty(4), images, plane, first, last)
+        sum_channels(cells, totals, np.empty(vectors.BYTES // totals.itemsize), images, plane, first, last)
 
-    run(task, len(totals), g.nbytes)
+    run(task, len(totals), cells.nbytes)
     return totals

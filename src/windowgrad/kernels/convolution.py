@@ -1,8 +1,9 @@
 """Convolution: three kernels (forward, input gradient, weight gradient), transposed by swapping roles.
 
 Sums are taken in float32 where it holds every operand, else in float64, and in an order that shapes alone decide. Where a
-result is zero, denormal or not finite, it is looked at again: a padded cell must have no product with an infinite weight, and
-sums that float32 cannot hold are taken in float64.
+result is zero, denormal or not finite, it is reviewed: a padded cell must have no product with an infinite weight, and
+sums that float32 cannot hold are taken in float64. A review is of one sample, so the bits of a sample are those that it has
+alone; only gradients of the weight, which sum over the samples, are reviewed as a whole.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from windowgrad.kernels.conv_bias import channel_sums
 from windowgrad.kernels.conv_copy import HUGE
 from windowgrad.kernels.conv_grouped import Grouped, grouped
 from windowgrad.kernels.conv_plan import Array
-from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float
+from windowgrad.kernels.dtypes import conv_dtype, derivative_of, is_float, promoted
 from windowgrad.kernels.magnitudes import magnitudes
 from windowgrad.params import ConvParams, TransposeParams
 
@@ -46,42 +47,62 @@ def summed(*dtypes: Any) -> Any:
 result_dtype = cache(conv_dtype)
 
 
-def total(
-    conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int, out: Array | None = None
-) -> Array:
+Pairs = Sequence[tuple[Array, Array]]
+
+
+def total(conv: Grouped, role: int, pairs: Pairs, bias: Array, size: int, out: Array | None = None) -> Array:
     """The sum of the products of all pairs, and the bias of each channel; in `out`, if its cells are summed as they are."""
     kind = summed(bias.dtype, *(a.dtype for pair in pairs for a in pair))
-    y, strange = room(out, size, kind), 0
-    if conv.regular:
-        strange = multiplied(conv, role, pairs, bias, y)
-        if not strange:
-            return y
-    if conv.regular and not strange >> HUGE:  # no weight that is not finite met a padded cell, and no sum was too large
-        if kind == np.float64 or not any(may_underflow(a, b) for a, b in pairs):
-            return y
-        return wider(conv, role, pairs, bias, size)
-    beside_padding = conv.beside_padding(role)
-    if conv.regular and all(magnitudes(flat(pair[beside_padding], kind))[1] for pair in pairs):
-        return y if kind == np.float64 else wider(conv, role, pairs, bias, size)
-    return exact_total(conv, role, pairs, bias, size, np.float64)
+    if not conv.regular:
+        return exact_total(conv, role, pairs, bias, size, np.float64)
+    y, pairs = room(out, size, kind), [(flat(a, kind), flat(b, kind)) for a, b in pairs]
+    strange = multiplied(conv, role, pairs, bias, y)
+    if not strange:
+        return y
+    if role == conv_exact.WEIGHT or conv.images == 1:
+        return reviewed(conv, role, pairs, bias, y, strange)
+    return reviewed_by_sample(conv, role, pairs, bias, y, strange)
 
 
-def wider(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int) -> Array:
-    """The same in float64."""
-    y = empty((size,), np.float64)
-    multiplied(conv, role, pairs, bias, y)
-    return y
+def reviewed(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array, strange: int) -> Array:
+    """The strange result y, or a new one in float64."""
+    beside = conv.beside_padding(role)
+    if not strange >> HUGE:  # no weight that is not finite met a padded cell, and no sum was too large
+        stays = not may_underflow(pairs)
+    elif all(is_finite(pair[beside]) for pair in pairs):
+        stays = y.dtype == np.float64
+    else:
+        return exact_total(conv, role, pairs, bias, y.size, np.float64)
+    if stays:
+        return y
+    wider = empty((y.size,), np.float64)
+    multiplied(conv, role, [(flat(a, np.float64), flat(b, np.float64)) for a, b in pairs], bias, wider)
+    return wider
 
 
-def multiplied(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, y: Array) -> int:
-    strange = 0
+def reviewed_by_sample(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array, strange: int) -> Array:
+    """The same, where each sample has the bits that it has alone, whatever the others hold."""
+    if not strange >> HUGE and not may_underflow(pairs):
+        return y
+    found, samples, count = y, y.reshape(conv.images, -1), y.size // conv.images
+    for i, sample in enumerate(samples):
+        own = [(a.reshape(conv.images, -1)[i], b) for a, b in pairs]
+        if not is_finite(sample) or may_underflow(own):  # else, strange or not, it stays alone as well
+            if found.dtype != np.float64:
+                found = y.astype(np.float64)
+            found.reshape(samples.shape)[i] = total(conv.alone, role, own, bias, count)
+    return found
+
+
+def multiplied(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array) -> int:
+    """Puts the sum into y; gives its strange lanes."""
+    strange, extra = 0, flat(bias, y.dtype)
     for i, (a, b) in enumerate(pairs):
-        extra = flat(bias, y.dtype) if i == 0 else np.zeros(bias.shape, y.dtype)
-        strange = conv.compute(role, flat(a, y.dtype), flat(b, y.dtype), extra, y, i > 0)
+        strange = conv.compute(role, a, b, extra if i == 0 else np.zeros_like(extra), y, i > 0)
     return strange
 
 
-def exact_total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], bias: Array, size: int, dtype: Any) -> Array:
+def exact_total(conv: Grouped, role: int, pairs: Pairs, bias: Array, size: int, dtype: Any) -> Array:
     y = np.zeros(size, dtype)
     if len(bias) and size:
         plane = y.reshape(-1, len(bias), size // conv.images // len(bias))
@@ -93,9 +114,14 @@ def exact_total(conv: Grouped, role: int, pairs: Sequence[tuple[Array, Array]], 
     return y
 
 
-def may_underflow(a: Array, b: Array) -> bool:
-    """Whether a product may be so small that float32 loses digits of it."""
-    return math.prod(magnitudes(flat(one, np.float32))[0] for one in (a, b)) < float(np.finfo(np.float32).tiny)
+def may_underflow(pairs: Pairs) -> bool:
+    """Whether a product of float32 may be so small that float32 loses digits of it."""
+    least = float(np.finfo(np.float32).tiny)
+    return pairs[0][0].dtype == np.float32 and any(math.prod(magnitudes(one)[0] for one in pair) < least for pair in pairs)
+
+
+def is_finite(a: Array) -> bool:
+    return magnitudes(a)[1]
 
 
 # --- the rules ---------------------------------------------------------------------------------------------------
@@ -136,7 +162,7 @@ def conv_jvp(params: ConvParams, *args: Array) -> Array:
     (conv, out), extra = grouped(params, x.shape, w.shape), dbias[0] if dbias else no_bias(params, w)
     dy = total(conv, conv_exact.FORWARD, [(dx, w), (x, dw)], extra, math.prod(out))
     primal = result_dtype(*(a.dtype for a in args[:half]))
-    return dy.astype(derivative_of(primal, np.result_type(*(a.dtype for a in args[half:]))), copy=False).reshape(out)
+    return dy.astype(derivative_of(primal, promoted(*(a.dtype for a in args[half:]))), copy=False).reshape(out)
 
 
 def conv_vjp(params: ConvParams, *args: Array, needs: tuple[bool, ...] | None = None) -> tuple[Array | None, ...]:

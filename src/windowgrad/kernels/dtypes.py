@@ -47,11 +47,16 @@ def derivative_of(primal: DType, given: DType) -> DType:
     return primal if is_float(primal) else float_of(given)
 
 
+def promoted(*dtypes: DType) -> DType:
+    """As NumPy promotes them; bfloat16, which it cannot promote with most others, counts among others as float32."""
+    kinds = set(dtypes)
+    return np.result_type(*(np.float32 if d.name == "bfloat16" and len(kinds) > 1 else d for d in kinds))
+
+
 def conv_dtype(*dtypes: DType) -> DType:
-    """Floats promote as in NumPy. Integers are summed exactly: 8-bit ones in int32, all others in int64."""
+    """Floats promote (see `promoted`). Integers are summed exactly: 8-bit ones in int32, all others in int64."""
     if any(is_float(d) for d in dtypes):
-        kinds = set(dtypes)  # bfloat16 does not promote with most others; float32 holds all of it
-        return np.result_type(*(np.float32 if d.name == "bfloat16" and len(kinds) > 1 else d for d in kinds))
+        return promoted(*dtypes)
     return np.dtype(np.int32 if all(d.itemsize == 1 for d in dtypes) else np.int64)
 
 

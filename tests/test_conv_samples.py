@@ -1,0 +1,113 @@
+"""The bits of a sample do not depend on the other samples of its batch, whatever strange values these hold."""
+
+import numpy as np
+import pytest
+
+from windowgrad.geometry import Sliding
+from windowgrad.kernels import threads
+from windowgrad.kernels.conv_exact import FORWARD, INPUT
+from windowgrad.kernels.conv_grouped import grouped
+from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS
+from windowgrad.ops import OPS
+from windowgrad.params import ConvParams, TransposeParams
+
+PANEL = VECTORS * BYTES // 4
+BATCH = 6
+PATHS = {  # name: (window, groups, spatial, channels of the input and of the output)
+    "pointwise": (Sliding((1, 1), 1), 1, (9, PANEL // 3 + 1), (ROWS + 3, ROWS + 1)),
+    "three_rows": (Sliding((3, 3), 1, 1), 5, (6, 11), (5, 5)),
+    "shifted": (Sliding((3, 3), 2, 1), 5, (7, 11), (5, 5)),
+    "depthwise": (Sliding((3, 3), 1, 1), 2, (300, 301), (2, 2)),
+    "products": (Sliding((3, 2), 2, 1), 1, (7, 11), (5, 7)),
+    "unseen": (Sliding((1, 1), 3), 1, (7, 11), (3, 4)),
+}
+STRANGE = {
+    "infinite": lambda a: a.__setitem__(tuple(n // 2 for n in a.shape), np.inf),
+    "NaN": lambda a: a.__setitem__(tuple(n // 2 for n in a.shape), np.nan),
+    "overflow": lambda a: a.__imul__(np.asarray(3e38, a.dtype)),
+    "underflow": lambda a: a.__imul__(np.asarray(2.0**-120, a.dtype)),
+    "zero": lambda a: a.fill(0),
+    "denormal": lambda a: a.__imul__(np.asarray(2.0**-140, a.dtype)),
+}
+BAD_WEIGHTS = {"ordinary": lambda w: w, "small": lambda w: w * np.float32(2.0**-100), "infinite": lambda w: with_infinity(w)}
+
+
+def with_infinity(w):
+    w = w.copy()
+    w.reshape(-1)[1] = np.inf
+    return w
+
+
+def batch(path, transposed, dtype, rng):
+    """(operator, parameters, x, w, g, bias), with samples of each strange kind but the first."""
+    window, groups, spatial, (ins, outs) = PATHS[path]
+    w = (outs, ins // groups, *window.kernel)
+    if transposed:
+        params, x = TransposeParams(window, groups), (BATCH, outs, *window.grid(spatial))
+    else:
+        params, x = ConvParams(window, groups), (BATCH, ins, *spatial)
+    made = [rng.standard_normal(shape).astype(dtype) for shape in (x, w, params.out_shape(x, w))]
+    return OPS["conv_transpose" if transposed else "conv"], params, *made, rng.standard_normal(params.out_shape(x, w)[1])
+
+
+@pytest.mark.parametrize("weights", BAD_WEIGHTS)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_sample_has_the_bits_that_it_has_alone(path, transposed, weights):
+    """Forward, JVP and input gradient, of every kernel; in float16 as well, whose results are rounded from wider ones."""
+    rng = np.random.default_rng(0)
+    dtype = np.float16 if path == "products" and weights == "ordinary" else np.float32
+    op, params, x, w, g, bias = batch(path, transposed, dtype, rng)
+    w, dx, dw = BAD_WEIGHTS[weights](w).astype(dtype), x[::-1].copy(), np.roll(w, 1)
+    with np.errstate(all="ignore"):
+        for i, strange in enumerate(STRANGE.values()):
+            for array in (x, g, dx):
+                strange(array[(i + 1) % BATCH])
+    bias = bias.astype(dtype)
+    together = results(op, params, x, w, bias, dx, dw, g)
+    for i in range(BATCH):
+        alone = results(op, params, x[i : i + 1], w, bias, dx[i : i + 1], dw, g[i : i + 1])
+        for rule, one, many in zip(("forward", "jvp", "input gradient"), alone, together, strict=True):
+            assert one[0].tobytes() == many[i].tobytes(), (rule, i)
+
+
+def results(op, params, x, w, bias, dx, dw, g):
+    none = np.zeros_like(bias)
+    return (
+        op.forward(params, x, w, bias),
+        op.jvp(params, x, w, bias, dx, dw, none),
+        op.vjp(params, x, w, g, needs=(True, False))[0],
+    )
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("path", PATHS)
+def test_the_paths_are_those_they_are_called(path, transposed):
+    _, params, x, w, _, _ = batch(path, transposed, np.float32, np.random.default_rng(0))
+    conv = grouped(params, x.shape, w.shape)[0]
+    names = {conv.chosen(role, 4)[0].name for role in (FORWARD, INPUT)}
+    assert names == {"products" if path == "unseen" else path}
+
+
+@pytest.mark.parametrize("path", ["pointwise", "products"])
+def test_any_number_of_threads_gives_the_same_bits_beside_strange_samples(path, monkeypatch):
+    op, params, x, w, g, bias = batch(path, False, np.float32, np.random.default_rng(0))
+    for i, strange in enumerate(STRANGE.values()):
+        with np.errstate(all="ignore"):
+            strange(x[(i + 1) % BATCH])
+    monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    found = set()
+    for count in (1, 2, 3, 7):
+        monkeypatch.setattr(threads, "chosen", count)
+        given = x, w, bias.astype(np.float32), x[::-1].copy(), w, g
+        found.add(tuple(a.tobytes() for a in results(op, params, *given)))
+    assert len(found) == 1
+
+
+def test_an_out_array_holds_what_was_reviewed():
+    op, params, x, w, _, _ = batch("products", False, np.float32, np.random.default_rng(0))
+    x[2] = np.inf
+    out = np.full(params.out_shape(x.shape, w.shape), 7, np.float32)
+    given = op.forward(params, x, w, out=out)
+    assert given is out
+    assert out.tobytes() == op.forward(params, x, w).tobytes()
