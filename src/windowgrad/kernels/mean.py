@@ -44,7 +44,7 @@ def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None)
 
 
 def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None) -> Array:
-    """One axis after the other, for windows of many rows; again in float64 if a float32 sum is not finite."""
+    """One axis after the other, for windows of many rows; in float32 first, and planes with a sum that is not finite again."""
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
     (lead, spatial), values, shape = geometry.split(x.shape), added(x), out_shape(geometry, x.shape)
@@ -52,14 +52,18 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     steps = depth_of(p.kernel) + geometry.rank + 1  # roundings: along the row, one for each array between, and the last
     narrow = values.dtype == y.dtype == np.float32 and p.kernel > 0 and steps < 16
     by = axis_divisors(params, geometry.tables(spatial))
-    for slab in axes.slabs(geometry, math.prod(lead), spatial):
+
+    def summed(slab: axes.Slab, zero: Array) -> Array:
         part = values[slab.cells]
         rows = part.size // spatial[-1]
-        for zero in (NARROW, WIDE)[0 if narrow else 1 :]:
-            across = empty((rows * p.out,), zero.dtype)
-            run(partial(mean_rows.mean_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)
-            if not axes.mean_axes(geometry, spatial, slab, across, by, y[slab.outputs]):
-                break
+        across = empty((rows * p.out,), zero.dtype)
+        run(partial(mean_rows.mean_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)
+        return axes.mean_axes(geometry, spatial, slab, across, by, y[slab.outputs])
+
+    for slab in axes.slabs(geometry, math.prod(lead), spatial):
+        strange = summed(slab, NARROW if narrow else WIDE)
+        for plane in strange if narrow else ():
+            summed(slab.plane(int(plane)), WIDE)
     return finished(y, shape, dtype)
 
 
