@@ -10,7 +10,7 @@ from exact import same_bits
 
 import windowgrad as wg
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels import maximum, mean_runs, threads
+from windowgrad.kernels import maximum, mean_runs, threads, winner_layout
 from windowgrad.kernels.plan import plan
 from windowgrad.ops import OPS
 from windowgrad.params import TIES, MaxParams, MeanParams
@@ -33,7 +33,7 @@ def check(found, expected, told):
 # --- drawn calls -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_call_has_the_bits_of_one_contiguous_plane_at_a_time(seed):
     """Every operator and rule, any layout of x, dx and g, any number of threads."""
     rng = np.random.default_rng([12, seed])
@@ -153,6 +153,42 @@ def test_the_gradient_of_a_maximum_is_copied_where_a_block_of_rows_is_too_large(
     first, last = pair(shape, 1)
     g_first, g_last = pair(geometry.out_shape(shape), 1, np.float32, 1)
     check(MAX.vjp(params, last, g_last), MAX.vjp(params, first, g_first), stride)
+
+
+LONG = [
+    *(Sliding((2, k), (1, s), 1) for k in (3, 4, 9) for s in (1, 2, 3)),
+    Sliding((1, 4), 4),
+    Sliding((2, 16), 16),
+    Adaptive((1, 700)),
+    Adaptive((1, 7)),
+    Global(2),
+]
+
+
+@pytest.mark.parametrize("geometry", LONG, ids=str)
+def test_rows_of_several_pieces_have_the_bits_of_channels_first(geometry):
+    """More numbers than stand in a buffer at once, shared by threads."""
+    params, (first, last) = MeanParams(geometry), pair((1, 17, 2, 1500), 1)
+    g_first, g_last = pair(geometry.out_shape(first.shape), 1, np.float32, 1)
+    expected = [MEAN.forward(params, first), *MEAN.vjp(params, first, g_first)]
+    for number in (1, 3):
+        threads.set_num_threads(number)
+        check([MEAN.forward(params, last), *MEAN.vjp(params, last, g_last)], expected, number)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_what_is_looked_at_of_a_row_stands_in_its_memory(stride):
+    """The gradient of first winners reads beside its windows, by whole runs and whole vectors."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        taps, step, run, n, low, high = (int(rng.integers(*ends)) for ends in ((1, 6), (1, 4), (1, 40), (1, 9), (0, 7), (0, 7)))
+        if (taps - 1) * step < n + low + high:
+            p = plan(Sliding((taps,), stride, ((low, high),), step), (n,), run, True)
+            line, (pitch, length, slack, part), offset, _, _, back_offset, *_ = winner_layout.layout(p, 8)
+            assert offset.max() + pitch <= stride * length
+            assert back_offset.min(initial=0) >= -slack
+            assert back_offset.max(initial=0) + part <= pitch + slack
+            assert ((line[4] + line[0]) // run // stride + 1) * run <= length
 
 
 # --- neighbours --------------------------------------------------------------------------------------------------
