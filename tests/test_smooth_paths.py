@@ -10,7 +10,7 @@ from test_error_bounds import check_smooth
 
 import windowgrad as wg
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels import parts, smooth_pairs
+from windowgrad.kernels import parts, smooth_pairs, threads
 from windowgrad.kernels.plan import plan
 from windowgrad.ops import MEANINGS, OPS
 from windowgrad.params import SmoothParams
@@ -190,3 +190,19 @@ def test_the_outputs_that_see_a_cell_are_evenly_spaced(geometry):
 def test_cells_that_no_window_sees_have_no_gradient_even_nan():
     x = np.array([1, math.nan, 2, math.nan, 3], dtype=np.float32)
     assert SMOOTH.vjp(SmoothParams(Sliding((1,), 2), 1), x, np.ones(3, np.float32))[0].tolist() == [1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_infinite_planes_raise_no_warning_whatever_the_number_of_threads(number, monkeypatch):
+    """Warnings are errors here; NaN and infinity are results."""
+    monkeypatch.setattr(threads, "chosen", number)
+    monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    x, params = np.full((7, 6, 7), -np.inf, np.float32), SmoothParams(Sliding((3, 3), 2, 1), 1)
+    x[3, 2], x[4, 1] = np.nan, np.inf
+    y = SMOOTH.forward(params, x)
+    results = [y, SMOOTH.jvp(params, x, x), *SMOOTH.vjp(params, x, y)]
+    planes = [
+        [SMOOTH.forward(params, p), SMOOTH.jvp(params, p, p), *SMOOTH.vjp(params, p, q)] for p, q in zip(x, y, strict=True)
+    ]
+    for found, expected in zip(results, zip(*planes, strict=True), strict=True):
+        assert np.array_equal(found, np.stack(expected), equal_nan=True)

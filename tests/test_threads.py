@@ -1,9 +1,12 @@
 """The thread pool: every index once, every exception home, however calls nest, meet, fail or are refused a thread."""
 
+import ctypes
+import platform
 import threading
 import weakref
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
 from windowgrad.errors import KindError, OptionError
@@ -209,3 +212,47 @@ def test_a_bad_number_of_threads_is_refused_and_changes_nothing(value, kind):
     with pytest.raises(kind, match="count="):
         threads.set_num_threads(value)
     assert threads.get_num_threads() == 3
+
+
+def test_a_share_has_the_error_state_of_its_caller():
+    """NumPy's default is to warn; a thread of its own would do that."""
+    meeting, _ = meet(3)
+    states = []
+
+    def task(first, last):
+        meeting(first, last)
+        states.append(np.geterr())
+
+    with np.errstate(divide="ignore", over="raise", under="print", invalid="ignore"):
+        threads.run(task, 3, LARGE)
+        assert states == [np.geterr()] * 3
+    states.clear()
+    threads.run(task, 3, LARGE)
+    assert states == [np.geterr()] * 3
+
+
+UPWARD = {"x86_64": 0x800, "AMD64": 0x800, "aarch64": 0x400000, "arm64": 0x400000}
+"""C's FE_UPWARD."""
+
+
+@pytest.mark.skipif(platform.machine() not in UPWARD, reason="the number of a rounding mode is that of the C library")
+def test_a_share_has_the_floating_point_environment_of_its_caller():
+    """Rounding upwards stands for all of it: the same register says whether subnormal numbers are flushed to zero."""
+    library = ctypes.PyDLL("ucrtbase" if platform.system() == "Windows" else None)
+    meeting, _ = meet(3)
+    thirds = []
+
+    def task(first, last):
+        meeting(first, last)
+        thirds.append((library.fegetround(), np.divide(np.float64(1), np.float64(3)).hex()))
+
+    before = library.fegetround()
+    library.fesetround(UPWARD[platform.machine()])
+    try:
+        threads.run(task, 3, LARGE)
+    finally:
+        library.fesetround(before)
+    assert thirds == [(UPWARD[platform.machine()], "0x1.5555555555556p-2")] * 3
+    thirds.clear()
+    threads.run(task, 3, LARGE)
+    assert thirds == [(before, "0x1.5555555555555p-2")] * 3

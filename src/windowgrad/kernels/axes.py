@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -61,6 +61,17 @@ class Slab:
     cells: slice
     outputs: slice
 
+    def plane(self, p: int) -> Slab:
+        """One of its planes."""
+        cells, outputs = (share(part, p, self.lead) for part in (self.cells, self.outputs))
+        return replace(self, lead=1, cells=cells, outputs=outputs)
+
+
+def share(part: slice, i: int, count: int) -> slice:
+    """The i-th of `count` equal parts."""
+    size = (part.stop - part.start) // count
+    return slice(part.start + i * size, part.start + (i + 1) * size)
+
 
 def slabs(geometry: Sliding, lead: int, spatial: Sequence[int]) -> Iterator[Slab]:
     """The whole work in parts whose arrays between two axes stay in the last cache."""
@@ -88,6 +99,7 @@ class Pass:
     """One axis of an array [lines, n, run]; `done` after the first axis, which comes last."""
 
     table: Table
+    lines: int
     run: int
     size: int
     shape: tuple[int, ...]
@@ -106,7 +118,7 @@ def passes(geometry: Sliding, spatial: Sequence[int], slab: Slab) -> Iterator[Pa
             lines, n, m, before = slab.lead, slab.n, slab.rows.stop - (slab.rows.start or 0), slab.before
         block = min(max(CELLS // PIECE - halo, 2 * halo) // s + 1, m)
         jobs = lines * -(-m // block) * -(-behind // PIECE)
-        yield Pass(table, behind, lines * m * behind, (n, m, behind, k, s, d, before, block), jobs, axis == 0)
+        yield Pass(table, lines, behind, lines * m * behind, (n, m, behind, k, s, d, before, block), jobs, axis == 0)
 
 
 def max_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, least: Any, y: Array) -> None:
@@ -118,22 +130,17 @@ def max_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, le
         x = target
 
 
-def mean_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, divisors: Sequence[Array], y: Array) -> bool:
+def mean_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, divisors: Sequence[Array], y: Array) -> Array:
     """y = the sum of each window of a slab ÷ the product of its axes' divisors; x has its last axis summed, both are flat.
 
-    Gives whether a sum is not finite.
+    Gives the planes of the slab in which a sum is not finite; after the first axis, which comes last, a line is a plane.
     """
-    strange: list[bool] = []
+    strange = np.zeros(0, np.uint8)
     for each in passes(geometry, spatial, slab):
         target = y if each.done else empty((each.size,), x.dtype)
         rows = divisors[0][slab.rows] if each.done else np.ones(len(each.table.start))
         columns = product(divisors[1:]) if each.done else np.ones(each.run)
-        kernel = partial(sum_axis, x, target, rows, columns, each.shape)
-        run(partial(noted, strange, kernel), each.jobs, x.nbytes)
+        strange = np.zeros(each.lines, np.uint8)
+        run(partial(sum_axis, x, target, rows, columns, strange, each.shape), each.jobs, x.nbytes)
         x = target
-    return any(strange)
-
-
-def noted(found: list[bool], kernel: Callable[[int, int], bool], first: int, last: int) -> None:
-    """What the kernel gives for its share goes into the list."""
-    found.append(kernel(first, last))
+    return np.flatnonzero(strange)

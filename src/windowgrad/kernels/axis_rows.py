@@ -41,8 +41,12 @@ CELLS = 1 << 15
 
 @helper
 def copy_in(x: Any, at: int, run: int, first: int, n: int, rows: int, width: int, buffer: Any, absent: Any) -> None:
-    """Rows of PIECE cells: `width` columns of the rows `first` to `first + rows`; those before 0 and from n on are `absent`."""
+    """Rows of PIECE cells: `width` columns of the rows `first` to `first + rows`; those before 0 and from n on are `absent`.
+
+    So are the cells that fill the last vector of a row: what an earlier block left there must not be seen.
+    """
     k = lanes(buffer)
+    end = (width + k - 1) // k * k
     for r in range(rows):
         to, i = r * PIECE, first + r
         if 0 <= i < n:
@@ -53,8 +57,9 @@ def copy_in(x: Any, at: int, run: int, first: int, n: int, rows: int, width: int
             while j < width:
                 buffer[to + j] = x[source + j]
                 j += 1
+            fill(buffer, to + width, to + end, absent)
         else:
-            fill(buffer, to, to + width, absent)
+            fill(buffer, to, to + end, absent)
 
 
 @helper
@@ -130,22 +135,22 @@ def max_axis(x: Any, y: Any, least: Any, shape: Any, count: Any, first: int, las
 
 
 @kernel
-def sum_axis(x: Any, y: Any, row_divisor: Any, run_divisor: Any, shape: Any, first: int, last: int) -> Any:
+def sum_axis(x: Any, y: Any, row_divisor: Any, run_divisor: Any, strange: Any, shape: Any, first: int, last: int) -> None:
     """The jobs `first` to `last` of the sums along one axis, each divided by what its row and its column say.
 
-    Gives whether a sum is not finite.
+    `strange` becomes 1 for the lines in which a sum is not finite.
     """
     n, m, run, taps, stride, step, before, block = shape
     blocks, pieces, room = -(-m // block), -(-run // PIECE), (block * stride + taps * step) * PIECE
     space, beginnings, divisors = np.zeros(room), np.empty(room), np.ones(PIECE)
     x, y, buffer, ahead, by = address(x), address(y), address(space), address(beginnings), address(divisors)
-    row_divisor, run_divisor, seen = address(row_divisor), address(run_divisor), not_finite(splat(by, 0))
+    row_divisor, run_divisor = address(row_divisor), address(run_divisor)
     for job in range(first, last):
         line, low, high, left, width = block_of(job, blocks, block, m, pieces, run)
         rows = (high - low - 1) * stride + (taps - 1) * step + 1
         copy_in(x, line * n * run + left, run, low * stride - before, n, rows, width, buffer, 0)
         fold_sums(buffer, ahead, rows, taps, step)
-        divided_by, k = 0.0, lanes(by)
+        divided_by, k, seen = 0.0, lanes(by), not_finite(splat(by, 0))
         for r in range(low, high):
             if row_divisor[r] != divided_by:
                 divided_by = row_divisor[r]
@@ -165,7 +170,8 @@ def sum_axis(x: Any, y: Any, row_divisor: Any, run_divisor: Any, shape: Any, fir
                     store_part(y, at + j, quotient, width - j)
                 seen = either(seen, not_finite(value))
                 j += k
+        if anywhere(seen):
+            strange[line] = 1
     alive(space)
     alive(beginnings)
     alive(divisors)
-    return anywhere(seen)

@@ -24,6 +24,7 @@ class Layout:
 
     plan: Plan
     planes: int
+    channels: int  # of a cell: 1 where channels come first
     last: bool
     channel: int  # the axis of the channels
     out_shape: tuple[int, ...]
@@ -41,36 +42,49 @@ class Layout:
         return np.moveaxis(y.reshape(moved), -1, self.channel)
 
 
-def laid_out(params: PoolParams, x: Array, shape: tuple[int, ...] | None = None) -> Layout:
+FORMS = ("first", "rows", "together", "alone")
+"""How kernels see the channels of a layout.
+
+"first": channels first, as everywhere; arrays of another layout are copied.
+"rows": a cell is a run of channels, and may become a row of its own; for reductions that no order changes.
+"together": a cell is a run of channels, and the runs of a row stay together.
+"alone": the plan is that of one channel alone, and the kernel is told how many there are.
+"""
+
+
+def laid_out(params: PoolParams, x: Array, form: str = "rows", shape: tuple[int, ...] | None = None) -> Layout:
     """The layout of a call by that of one of its arrays; `shape` is that of the input, if x is not the input."""
-    last = not x.flags.c_contiguous and is_channels_last(x, params.geometry, shape or x.shape)
-    return kept_layout(params.geometry, shape or x.shape, last) or new_layout(params.geometry, shape or x.shape, last)
+    shape = shape or x.shape
+    if not is_channels_last(x, params.geometry, shape):
+        form = "first"
+    return kept_layout(params.geometry, shape, form) or new_layout(params.geometry, shape, form)
 
 
 def is_channels_last(x: Array, geometry: Geometry, shape: tuple[int, ...]) -> bool:
-    """Whether the axis before the spatial ones is the fastest in memory, and all others follow in order."""
+    """Whether the axis before the spatial ones is the fastest in memory, the others in order; not of channels first."""
     channel = len(shape) - geometry.rank - 1
-    return channel >= 0 and np.moveaxis(x, channel, -1).flags.c_contiguous
+    return channel >= 0 and not x.flags.c_contiguous and np.moveaxis(x, channel, -1).flags.c_contiguous
 
 
-def new_layout(geometry: Geometry, shape: tuple[int, ...], last: bool) -> Layout:
+def new_layout(geometry: Geometry, shape: tuple[int, ...], form: str) -> Layout:
     lead, spatial = geometry.split(shape)
     out = (*lead, *geometry.grid(spatial))
-    if last:
-        return Layout(plan(geometry, spatial, lead[-1]), math.prod(lead[:-1]), last, len(lead) - 1, out)
-    return Layout(plan(geometry, spatial), math.prod(lead), last, len(lead) - 1, out)
+    if form == "first":
+        return Layout(plan(geometry, spatial), math.prod(lead), 1, False, len(lead) - 1, out)
+    p = plan(geometry, spatial) if form == "alone" else plan(geometry, spatial, lead[-1], form == "together")
+    return Layout(p, math.prod(lead[:-1]), lead[-1], True, len(lead) - 1, out)
 
 
 @lru_cache(maxsize=256)
-def kept_layout(geometry: Geometry, shape: tuple[int, ...], last: bool) -> Layout | None:
+def kept_layout(geometry: Geometry, shape: tuple[int, ...], form: str) -> Layout | None:
     """The layout found by the shape of the whole array; None if its plan is too large to keep."""
-    found = new_layout(geometry, shape, last)
+    found = new_layout(geometry, shape, form)
     return found if found.plan.size < SMALL else None
 
 
 def planned(params: PoolParams, x: Array) -> tuple[Plan, int]:
     """The plan of a plane, and how many planes there are, where channels come first."""
-    found = kept_layout(params.geometry, x.shape, False) or new_layout(params.geometry, x.shape, False)
+    found = kept_layout(params.geometry, x.shape, "first") or new_layout(params.geometry, x.shape, "first")
     return found.plan, found.planes
 
 

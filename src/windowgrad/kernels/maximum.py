@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,19 @@ from windowgrad.geometry import Geometry, Sliding
 from windowgrad.kernels import axes, max_rows, scalar, winner_columns, winner_rows, winner_search, winner_strips
 from windowgrad.kernels.axes import has_many_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, cells, computed, finished, laid_out, ordered, out_shape, planned, room
+from windowgrad.kernels.cells import (
+    Array,
+    added,
+    cells,
+    computed,
+    finished,
+    is_channels_last,
+    laid_out,
+    ordered,
+    out_shape,
+    planned,
+    room,
+)
 from windowgrad.kernels.dtypes import derivative_of, is_float
 from windowgrad.kernels.plan import Plan, plan
 from windowgrad.kernels.threads import run
@@ -54,18 +66,18 @@ class Shares:
     by_rows: tuple[Any, ...] | None
 
 
-def shares(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, itemsize: int, cut: Cut) -> Shares:
+def shares(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, form: str, itemsize: int, cut: Cut) -> Shares:
     """`cut` tells whose rows a strip owns. What follows from the shapes is kept with small plans."""
     spatial, limits = params.geometry.split(shape)[1], (winner_strips.BLOCK, winner_strips.SPANS)
-    return kept_shares(p.size, params.geometry, spatial, channels, 32 // itemsize, cut, *limits)
+    return kept_shares(p.size, params.geometry, spatial, channels, form == "together", 32 // itemsize, cut, *limits)
 
 
 def made_shares(
-    geometry: Geometry, spatial: tuple[int, ...], channels: int, lanes: int, cut: Cut, block: int, spans: int
+    geometry: Geometry, spatial: tuple[int, ...], channels: int, together: bool, lanes: int, cut: Cut, block: int, spans: int
 ) -> Shares:
-    p = plan(geometry, spatial, channels)
+    p = plan(geometry, spatial, channels, together)
     strips = cut(p, spatial, block, spans)
-    if p.kernel == 0 or p.stride > 2 or winner_strips.window_span(p) * p.out > LARGEST_BLOCK:
+    if not reduces_rows(p):
         return Shares(strips, None)
     longest = max(int(p.row_cells.max(initial=0)), int(np.diff(p.back_ptr).max(initial=0)))
     most = int((strips[:, 5] - strips[:, 4]).max()), int((strips[:, 3] - strips[:, 2]).max()), longest
@@ -76,6 +88,25 @@ def made_shares(
 kept_shares = keep(made_shares)
 
 
+def reduces_rows(p: Plan, channels: int = 1) -> bool:
+    """Whether the first winners are found rows first, by `winner_rows`; else window by window, by `winner_search`."""
+    return p.kernel > 0 and p.stride <= 2 and winner_strips.window_span(p) * p.out * channels <= LARGEST_BLOCK
+
+
+@lru_cache(maxsize=256)
+def form_back(geometry: Geometry, shape: tuple[int, ...], first: bool) -> str:
+    """How a gradient sees channels that stand last, so that a cell adds up its windows in the order of channels first.
+
+    For the `first` winners, rows first where `winner_rows` does it for one channel alone, else window after window, which any
+    form does. For all winners, those of a row of windows first.
+    """
+    lead, spatial = geometry.split(shape)
+    p = plan(geometry, spatial)
+    if first and not reduces_rows(p):
+        return "rows"
+    return "together" if not first or reduces_rows(p, lead[-1]) else "first"
+
+
 def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:
     """The value of each window's first winner and its place in its plane, flat; 0 and −1 where there is none."""
     p, planes = planned(params, x)
@@ -83,7 +114,7 @@ def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] 
     y = room(out[0] if values.dtype == x.dtype else None, planes * p.plane_out, values.dtype)
     found = room(out[1], planes * p.plane_out, np.dtype(np.int64))
     given = values, y, found, least(values.dtype), places(values)
-    share = shares(params, x.shape, p, 1, values.itemsize, winner_strips.output_strips)
+    share = shares(params, x.shape, p, 1, "first", values.itemsize, winner_strips.output_strips)
 
     def task(first: int, last: int) -> None:
         if share.by_rows is not None:
@@ -147,12 +178,13 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
-    layout = laid_out(params, x)
+    last = is_channels_last(x, params.geometry, x.shape)
+    form = form_back(params.geometry, x.shape, params.ties == "first") if last else "first"
+    layout = laid_out(params, x, form)
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     values, gradients = paired(layout.stored(x), layout.stored(g), dtype)
     gx = empty((x.size,), gradients.dtype)
-    channels = x.shape[layout.channel] if layout.last else 1
-    share = shares(params, x.shape, p, channels, values.itemsize, winner_strips.input_strips)
+    share = shares(params, x.shape, p, layout.channels, form, values.itemsize, winner_strips.input_strips)
     bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (share.strips, *cells(p), p.width)
 
     def task(first: int, last: int) -> None:

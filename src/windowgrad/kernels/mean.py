@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from windowgrad.geometry import Sliding, Table
-from windowgrad.kernels import axes, mean_rows
+from windowgrad.kernels import axes, mean_rows, mean_runs
 from windowgrad.kernels.axes import has_many_rows
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, computed, finished, laid_out, out_shape, room
+from windowgrad.kernels.cells import Array, Layout, added, computed, finished, laid_out, new_layout, out_shape, room
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
 from windowgrad.kernels.plan import Plan, plan
 from windowgrad.kernels.spans import depth_of
-from windowgrad.kernels.threads import run
+from windowgrad.kernels.threads import Task, run
 from windowgrad.params import MeanParams
 
 NARROW, WIDE = np.empty(0, np.float32), np.empty(0, np.float64)
@@ -35,16 +35,28 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
 def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None) -> Array:
     if has_many_rows(params.geometry):
         return averaged_by_axes(params, x, dtype, out)
-    layout = laid_out(params, x)
+    layout = mean_layout(params, x, x.shape)
     p, values = layout.plan, added(layout.stored(x))
-    y = room(None if layout.last else out, layout.planes * p.plane_out, computed(dtype))
-    by, zero = divisors(params, p), sums(params, values, y, p)
-    run(partial(mean_rows.mean_rows, values, y, *by, zero, p.packed), layout.planes * p.jobs, x.nbytes)
+    y = room(None if layout.last else out, math.prod(layout.out_shape), computed(dtype))
+    given = values, y, *divisors(params, p), sums(params, values, y, p), p.packed
+    if layout.last:
+        piece, pieces = mean_runs.piece_of(p, layout.channels)
+        task: Task = partial(mean_runs.mean_runs, *given, layout.channels, piece)
+        run(task, layout.planes * p.outer * pieces, x.nbytes)
+    else:
+        run(partial(mean_rows.mean_rows, *given), layout.planes * p.jobs, x.nbytes)
     return layout.finished(y, layout.out_shape, dtype)
 
 
+def mean_layout(params: MeanParams, x: Array, shape: tuple[int, ...]) -> Layout:
+    """Whatever the layout of x, the plan is that of one channel alone, and with it the order and the dtype of all sums."""
+    layout = laid_out(params, x, "alone", shape)
+    fits = not layout.last or mean_runs.fits(layout.plan, layout.channels)
+    return layout if fits else new_layout(params.geometry, shape, "first")
+
+
 def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None) -> Array:
-    """One axis after the other, for windows of many rows; again in float64 if a float32 sum is not finite."""
+    """One axis after the other, for windows of many rows; in float32 first, and planes with a sum that is not finite again."""
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
     (lead, spatial), values, shape = geometry.split(x.shape), added(x), out_shape(geometry, x.shape)
@@ -52,14 +64,18 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     steps = depth_of(p.kernel) + geometry.rank + 1  # roundings: along the row, one for each array between, and the last
     narrow = values.dtype == y.dtype == np.float32 and p.kernel > 0 and steps < 16
     by = axis_divisors(params, geometry.tables(spatial))
-    for slab in axes.slabs(geometry, math.prod(lead), spatial):
+
+    def summed(slab: axes.Slab, zero: Array) -> Array:
         part = values[slab.cells]
         rows = part.size // spatial[-1]
-        for zero in (NARROW, WIDE)[0 if narrow else 1 :]:
-            across = empty((rows * p.out,), zero.dtype)
-            run(partial(mean_rows.mean_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)
-            if not axes.mean_axes(geometry, spatial, slab, across, by, y[slab.outputs]):
-                break
+        across = empty((rows * p.out,), zero.dtype)
+        run(partial(mean_rows.mean_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)
+        return axes.mean_axes(geometry, spatial, slab, across, by, y[slab.outputs])
+
+    for slab in axes.slabs(geometry, math.prod(lead), spatial):
+        strange = summed(slab, NARROW if narrow else WIDE)
+        for plane in strange if narrow else ():
+            summed(slab.plane(int(plane)), WIDE)
     return finished(y, shape, dtype)
 
 
@@ -97,10 +113,13 @@ def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:
 
 
 def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
-    layout = laid_out(params, g, x.shape)
+    layout = mean_layout(params, g, x.shape)
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     gradients, gx, by = added(layout.stored(g)), empty((x.size,), computed(dtype)), divisors(params, p)
     zero = NARROW if gradients.dtype == gx.dtype == np.float32 else WIDE
-    task = partial(mean_rows.mean_rows_back, gradients, gx, *by, zero, p.packed, p.back_ptr, p.back_rows)
+    given = gradients, gx, *by, zero, p.packed, p.back_ptr, p.back_rows
+    task: Task = partial(mean_rows.mean_rows_back, *given)
+    if layout.last:
+        task = partial(mean_runs.mean_runs_back, *given, layout.channels)
     run(task, layout.planes * (p.plane_in // p.width), x.nbytes)
     return (layout.finished(gx, x.shape, dtype),)

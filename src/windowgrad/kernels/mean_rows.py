@@ -57,7 +57,7 @@ def divide(line: Any, y: Any, at: int, out: int, by: Any, low: int) -> Any:
 def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
     """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; sums as `zero`.
 
-    A piece with a sum that is not finite is added again in float64, which a sum of float32 does not overflow.
+    A sum that is not finite is added again in float64, which a sum of float32 does not overflow.
     """
     outer, plane, out, step, width, taps, stride, before, piece, pieces, (ptr, rows, start, count) = unpacked(plan)
     n, divided_by = lanes(zero), 0.0
@@ -88,7 +88,7 @@ def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, pla
                 for j in range(out):
                     by[j] = divided_by * col_divisor[j]
             if divide(line, y, at, high - low, by, low):
-                wide_means(x, y, divided_by, col_divisor, at, low, high, base, row, ptr, rows, start, count, step)
+                wide_means(x, y, divided_by, col_divisor, at, low, high, base, row, ptr, rows, start, count, step, line)
         at_line, low, row, base = next_piece(at_line, low, row, base, piece, out, outer, plane)
     alive(space)
     alive(sums)

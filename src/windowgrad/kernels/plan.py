@@ -42,6 +42,7 @@ class Plan:
     row_inside: Array
     col_inside: Array
     plane_in: int
+    run: int = 1
 
     @property
     def plane_out(self) -> int:
@@ -99,16 +100,20 @@ class Plan:
         return int(self.row_cells.max(initial=1)) - 1 + along
 
 
-def plan(geometry: Geometry, spatial: tuple[int, ...], channels: int = 1) -> Plan:
-    """The plan of a geometry over a plane whose every cell is a run of `channels` numbers; small ones are kept."""
+def plan(geometry: Geometry, spatial: tuple[int, ...], channels: int = 1, together: bool = False) -> Plan:
+    """The plan of a geometry over a plane whose every cell is a run of `channels` numbers; small ones are kept.
+
+    Runs stay `together` in their rows, or every cell becomes a row of its own where its row would not be regular.
+    """
     *outer, last = geometry.tables(spatial)
-    return kept(math.prod(list_shape(outer)) + len(last.start) * channels, geometry, spatial, channels)
+    return kept(math.prod(list_shape(outer)) + len(last.start) * channels, geometry, spatial, channels, together)
 
 
-def made(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> Plan:
+def made(geometry: Geometry, spatial: tuple[int, ...], channels: int, together: bool) -> Plan:
     *outer, last = geometry.tables(spatial)
     kernel, stride, before = regularity(geometry, spatial[-1])
-    if channels > 1 and kernel and stride == 1:  # a row with runs for cells is a longer row whose taps are a run apart
+    run = channels if together or (kernel and stride == 1) else 1
+    if run > 1:  # a row with runs for cells is a longer row whose taps are a run apart
         last, before, spatial = stretched(last, channels), before * channels, (*spatial[:-1], spatial[-1] * channels)
     elif channels > 1:  # every cell is a row of its own
         outer, last, spatial = [*outer, last], one_cell_each(channels), (*spatial, channels)
@@ -131,6 +136,7 @@ def made(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> Plan:
         row_inside=product([np.asarray(i, dtype=np.float64) for i in inside[:-1]]),
         col_inside=np.asarray(inside[-1], dtype=np.float64),
         plane_in=math.prod(spatial),
+        run=run,
     )
 
 

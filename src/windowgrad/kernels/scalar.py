@@ -48,10 +48,15 @@ def take(x: Any, found: Any, y: Any, first: int, last: int, outputs: int, plane:
 @helper
 def wide_means(
     x: Any, y: Any, row_divisor: float, col_divisor: Any, at: int, low: int, high: int, base: int, row: int,
-    ptr: Any, rows: Any, start: Any, count: Any, step: int,
+    ptr: Any, rows: Any, start: Any, count: Any, step: int, line: Any,
 ) -> None:  # fmt: skip
-    """y[at:] = the outputs `low` to `high` of one row, each summed in float64 and divided once."""
+    """y[at:] = those of the outputs `low` to `high` of one row whose sum in `line` is not finite: in float64, divided once.
+
+    A window is summed again by what it sees itself, and not because of its neighbours.
+    """
     for j in range(low, high):
+        if line[j - low] - line[j - low] == 0:
+            continue
         total = 0.0
         for q in range(ptr[row], ptr[row + 1]):
             for t in range(count[j]):

@@ -31,6 +31,12 @@ def uses_up(taps: int) -> Any:
     return taps > DIRECT
 
 
+@helper
+def in_pairs(taps: int, step: int, stride: int) -> Any:
+    """Whether windows of more than two cells stand side by side and are combined as a tree, neighbours first."""
+    return step == 1 and stride == taps and (taps == 4 or taps == 8)
+
+
 def lanes_from(e: Emitter, a: Any, b: Any, first: int) -> Any:
     """Every second lane of a, b."""
     order = ir.Constant(ir.VectorType(ir.IntType(32), e.n), list(range(first, 2 * e.n, 2)))

@@ -4,6 +4,9 @@ The shares of a call lie in its job. The caller works them off, and so does ever
 end the caller waits only for shares a helper has already begun. So a call always finishes, however many callers there are,
 and even when no helper can run: after a failed start, in a forked child, while the interpreter shuts down.
 
+A share is computed in the state of its caller, whoever computes it: its context variables, of which NumPy's error state is
+one, and its floating-point environment.
+
 Where there are CPUs enough, a helper that has nothing to do and a caller that waits both watch for a moment before they
 sleep: most calls come soon after another, and most shares end together.
 """
@@ -14,13 +17,14 @@ import os
 import threading
 from _thread import start_new_thread
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from functools import cache
 from itertools import pairwise
 from queue import SimpleQueue
 
 from windowgrad.arguments import as_int
 from windowgrad.errors import OptionError, show
-from windowgrad.kernels import spin
+from windowgrad.kernels import fenv, spin
 
 VARIABLE = "WINDOWGRAD_NUM_THREADS"
 LEAST_WORK = 1 << 19  # bytes; measured: waking a helper takes about 20 µs, in which one thread moves about this much
@@ -32,10 +36,12 @@ Task = Callable[[int, int], object]
 class Job:
     """The shares of one call that nobody has begun, and how many are in the hands of helpers."""
 
-    __slots__ = ("begun", "done", "error", "lock", "shares", "task")
+    __slots__ = ("begun", "context", "done", "environment", "error", "lock", "shares", "task")
 
     def __init__(self, task: Task, shares: list[tuple[int, int]]) -> None:
         self.task: Task | None = task
+        self.context: Context | None = copy_context()
+        self.environment = fenv.current()
         self.shares = shares
         self.lock = threading.Lock()
         self.begun = 0
@@ -53,16 +59,17 @@ class Job:
         """A helper's part. What a share raises is kept for the caller, and the shares nobody has begun are dropped."""
         while True:
             with self.lock:
-                share, task = self.take(), self.task
-                if share is None or task is None:
+                share, task, context = self.take(), self.task, self.context
+                if share is None or task is None or context is None:
                     return
                 self.begun += 1
             try:
-                task(*share)
+                fenv.use(self.environment)
+                context.copy().run(task, *share)  # a copy: two threads cannot be in one context
             except BaseException as error:
                 self.shares.clear()
                 self.error = error
-            del task  # before the caller goes on: the last reference to its arrays must be the caller's
+            del task, context  # before the caller goes on: the last reference to its arrays must be the caller's
             with self.lock:
                 self.begun -= 1
                 if self.begun == 0 and self.task is None:
@@ -72,7 +79,7 @@ class Job:
     def close(self) -> None:
         """No share begins any more, and those in the hands of helpers have ended; also when the wait is interrupted."""
         with self.lock:
-            self.task = None  # a job still lying in the queue keeps no array alive
+            self.task = self.context = None  # a job still lying in the queue keeps no array alive
             self.shares.clear()
         interrupt: BaseException | None = None
         watching = self.begun > 0 and may_watch()

@@ -22,9 +22,20 @@ from windowgrad.kernels.winner_steps import first_greatest, winnings
 
 
 @helper
+def copy_run(x: Any, at: int, y: Any, to: int, run: int) -> None:
+    """y[to:to + run] = x[at:at + run]; nothing else is read or written."""
+    n, c = lanes(x), 0
+    while c + n <= run:
+        store(y, to + c, load(x, at + c))
+        c += n
+    if c < run:
+        store_part(y, to + c, load_part(x, at + c, run - c, splat(x, 0)), run - c)
+
+
+@helper
 def split_row(x: Any, at: int, row: Any, length: int, least: Any, line: Any) -> None:
     """A row of x into its phases, each `length` long."""
-    width, _, _, stride, before, _ = line
+    width, _, _, stride, before, _, run = line
     n, j = lanes(x), 0
     if stride == 1:
         while j + n <= width:
@@ -32,6 +43,10 @@ def split_row(x: Any, at: int, row: Any, length: int, least: Any, line: Any) -> 
             j += n
         if j < width:
             store(row, before + j, load_part(x, at + j, width - j, splat(row, least)))
+    elif run > 1:
+        for c in range(width // run):
+            place = before // run + c
+            copy_run(x, at + c * run, row, place % 2 * length + place // 2 * run, run)
     else:
         evens = before // 2 + before % 2 * length  # where even cells go, and odd ones
         odds = (before + 1) // 2 + (before + 1) % 2 * length
@@ -50,7 +65,7 @@ def split_row(x: Any, at: int, row: Any, length: int, least: Any, line: Any) -> 
 @helper
 def join_row(phases: Any, length: int, gx: Any, at: int, line: Any) -> None:
     """A row of gx from its phases, each `length` long."""
-    width, stride = line[0], line[3]
+    width, stride, run = line[0], line[3], line[6]
     n, j = lanes(gx), 0
     if stride == 1:
         while j + n <= width:
@@ -58,6 +73,9 @@ def join_row(phases: Any, length: int, gx: Any, at: int, line: Any) -> None:
             j += n
         if j < width:
             store_part(gx, at + j, load(phases, j), width - j)
+    elif run > 1:
+        for c in range(width // run):
+            copy_run(phases, c % 2 * length + c // 2 * run, gx, at + c * run, run)
     else:
         while j + 2 * n <= width:
             one, two = load(phases, j // 2), load(phases, length + j // 2)
@@ -157,7 +175,7 @@ def winner_rows(
     line: Any, sizes: Any, offset: Any, name: Any, back_phase: Any, back_offset: Any, back_name: Any, edges: Any, initial: Any,
 ) -> None:  # fmt: skip
     """y and found = the value and the place of each winner in its plane, 0 and −1 if there is none."""
-    width, out, _, stride, before, step = line
+    width, out, _, stride, before, step, _ = line
     pitch, (height, rows, longest) = sizes[0], most
     row = filled(np.empty(stride * sizes[1], x.dtype), least)
     best, tap = np.empty(height * pitch, x.dtype), np.empty(height * pitch, like.dtype)

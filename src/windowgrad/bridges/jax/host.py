@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 
 from windowgrad.dispatch import result_dtype, run
 from windowgrad.errors import KindError, WindowError
+from windowgrad.kernels import fenv
 from windowgrad.output import INDICES
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -110,24 +109,15 @@ def written(op: Op, rule: str, arrays: Sequence[Array], room: Sequence[Array]) -
 
 # --- floats ------------------------------------------------------------------------------------------------------
 
-LIBRARY = ctypes.PyDLL("ucrtbase" if os.name == "nt" else None)
-for function in (LIBRARY.fegetenv, LIBRARY.fesetenv):
-    function.argtypes = [ctypes.c_void_p]
-ROOM = 64  # bytes; more than any platform's fenv_t
-ORDINARY = ctypes.create_string_buffer(ROOM)
-LIBRARY.fegetenv(ORDINARY)
+ORDINARY = fenv.current()
 
 
 @contextmanager
 def ordinary_floats() -> Iterator[None]:
-    """Arithmetic as outside: JAX lets its compiled programs take numbers below the normal range as zeros.
-
-    Helper threads that are started inside inherit it too.
-    """
-    before = ctypes.create_string_buffer(ROOM)
-    LIBRARY.fegetenv(before)
-    LIBRARY.fesetenv(ORDINARY)
+    """Arithmetic as outside: JAX lets its compiled programs take numbers below the normal range as zeros."""
+    before = fenv.current()
+    fenv.use(ORDINARY)
     try:
         yield
     finally:
-        LIBRARY.fesetenv(before)
+        fenv.use(before)
