@@ -21,8 +21,8 @@ import numpy as np
 from windowgrad import output
 from windowgrad.arguments import counted
 from windowgrad.errors import KindError, WindowError
-from windowgrad.geometry import refuse_unallocatable
 from windowgrad.kernels.dtypes import conv_dtype, float_of, is_supported, native
+from windowgrad.memory import refuse_unallocatable
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -14,8 +14,9 @@ from windowgrad.caches import keep
 from windowgrad.geometry import Geometry, Sliding
 from windowgrad.kernels import axes, max_rows, scalar, winner_columns, winner_rows, winner_search, winner_strips
 from windowgrad.kernels.axes import has_many_rows
+from windowgrad.kernels.blocks import Block, blocks
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, cells, computed, finished, laid_out, ordered, out_shape, planned, room
+from windowgrad.kernels.cells import Array, added, cells, computed, finished, laid_out, ordered, out_shape, planned, room, summed
 from windowgrad.kernels.dtypes import derivative_of, is_float
 from windowgrad.kernels.plan import Plan, plan
 from windowgrad.kernels.threads import run
@@ -36,9 +37,14 @@ def least(dtype: Any) -> Any:
 
 def compared(x: Array, itemsize: int = 4) -> Array:
     """The cells in a row, as numbers of at least `itemsize` bytes, in a dtype whose order is theirs."""
-    x = ordered(x)
-    size = max(x.itemsize, itemsize)
-    return x if x.itemsize == size else x.astype(np.dtype(f"{'f' if is_float(x.dtype) else 'i'}{size}"))
+    return ordered(x).astype(comparable(x.dtype, itemsize), copy=False)
+
+
+@cache
+def comparable(dtype: Any, itemsize: int = 4) -> Any:
+    """The dtype of at least `itemsize` bytes in which winners are looked for."""
+    found = computed(dtype)
+    return found if found.itemsize >= itemsize else np.dtype(f"{'f' if is_float(found) else 'i'}{itemsize}")
 
 
 def places(x: Array) -> Array:
@@ -104,7 +110,12 @@ def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any, 
 
 
 def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
-    if has_many_rows(params.geometry):
+    by_axes = has_many_rows(params.geometry)
+    if (cut := blocks(params.geometry, x, computed(x.dtype), by_axes=by_axes)) is not None:
+        y = empty(out_shape(params.geometry, x.shape), x.dtype) if out is None else out
+        cut.fill((y,), (x,), lambda block, x, out: (max_forward(within(params, block), x, *out),))
+        return y
+    if by_axes:
         return max_by_axes(params, x, out)
     layout = laid_out(params, x)
     p, values = layout.plan, ordered(layout.stored(x))
@@ -128,14 +139,32 @@ def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:
     return finished(y, shape, x.dtype)
 
 
+def within(params: MaxParams, block: Block) -> MaxParams:
+    return replace(params, geometry=block.geometry)
+
+
 def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:
-    y, found = winners(params, x, out)
     shape = out_shape(params.geometry, x.shape)
+    if (cut := blocks(params.geometry, x, comparable(x.dtype))) is not None:
+        y, found = (empty(shape, dtype) if a is None else a for a, dtype in zip(out, (x.dtype, np.int64), strict=True))
+
+        def compute(block: Block, x: Array, out: tuple[Array | None, Array | None]) -> tuple[Array, Array]:
+            values, places = max_with_indices(within(params, block), x, out)
+            cut.relocate(places, block)
+            return values, places
+
+        cut.fill((y, found), (x,), compute)
+        return y, found
+    y, found = winners(params, x, out)
     return y.astype(x.dtype, copy=False).reshape(shape), found.reshape(shape)
 
 
 def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(x.dtype, dx.dtype)
+    if (cut := blocks(params.geometry, x, comparable(x.dtype)) or blocks(params.geometry, dx, summed(dx.dtype))) is not None:
+        y = empty(out_shape(params.geometry, x.shape), dtype)
+        cut.fill((y,), (x, dx), lambda block, x, dx, out: (max_jvp(within(params, block), x, dx),))
+        return y
     if params.ties == "first":
         return taken(params, x, added(dx), winners(params, x)[1], dtype)
     p, planes = planned(params, x)
@@ -147,6 +176,10 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
+    if (cut := blocks(params.geometry, x, comparable(x.dtype)) or blocks(params.geometry, g, summed(g.dtype), x.shape)) is not None:
+        gx = empty(x.shape, derivative_of(x.dtype, g.dtype))
+        cut.gather(gx, x, g, lambda block, x, g: max_vjp(within(params, block), x, g)[0])
+        return (gx,)
     layout = laid_out(params, x)
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     values, gradients = paired(layout.stored(x), layout.stored(g), dtype)

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from windowgrad.caches import keep
-from windowgrad.geometry import Geometry, Sliding, Table, refuse_unallocatable
+from windowgrad.geometry import Adaptive, Geometry, Sliding, Table
 from windowgrad.kernels.pieces import piece_of
+from windowgrad.kernels.sections import SomeBins
 from windowgrad.kernels.spans import depth_of
+from windowgrad.memory import refuse_unallocatable
 
 Array = np.ndarray[Any, Any]
 
@@ -185,6 +187,9 @@ def regularity(geometry: Geometry, n: int) -> tuple[int, int, int]:
         k, s, (lo, hi) = geometry.kernel[-1], geometry.stride[-1], geometry.padding[-1]
         small = max(k * geometry.dilation[-1], s, lo, hi) < 1 << 20
         return (k, s, lo) if small else (0, 0, 0)
+    if isinstance(geometry, (SomeBins, Adaptive)):
+        n, m = (geometry.sizes[-1], geometry.bins[-1]) if isinstance(geometry, SomeBins) else (n, geometry.output_size[-1] or n)
+        return (n // m, n // m, 0) if n % m == 0 and m > 1 else (0, 0, 0)
     last = geometry.table(geometry.rank - 1, n)
     k, m = int(last.count[0]), len(last.start)
     return (k, k, 0) if k * m == n and m > 1 and (last.count == k).all() else (0, 0, 0)

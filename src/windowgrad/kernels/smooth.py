@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels import mean_rows, smooth_cells, smooth_pairs
+from windowgrad.kernels.blocks import Block, blocks
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, computed, finished, out_shape, planned, room
+from windowgrad.kernels.cells import Array, added, computed, finished, out_shape, planned, room, summed
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
 from windowgrad.kernels.parts import Part, Scratch, over_cells, over_outputs
 from windowgrad.kernels.plan import Plan
@@ -71,8 +72,16 @@ def prepared(params: SmoothParams, x: Array, dtype: Any) -> tuple[Plan, int, flo
     return p, planes, machine_float("beta", params.beta), values
 
 
+def within(params: SmoothParams, block: Block) -> SmoothParams:
+    return replace(params, geometry=block.geometry)
+
+
 def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> Array:
     dtype = float_of(x.dtype)
+    if (cut := blocks(params.geometry, x, summed(x.dtype))) is not None:
+        y = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out
+        cut.fill((y,), (x,), lambda block, x, out: (smooth_forward(within(params, block), x, *out),))
+        return y
     p, planes, beta, values = prepared(params, x, dtype)
     y = room(out, planes * p.plane_out, computed(dtype))
 
@@ -91,6 +100,10 @@ def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> 
 
 def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(float_of(x.dtype), dx.dtype)
+    if (cut := blocks(params.geometry, x, summed(x.dtype)) or blocks(params.geometry, dx, summed(dx.dtype))) is not None:
+        y = empty(out_shape(params.geometry, x.shape), dtype)
+        cut.fill((y,), (x, dx), lambda block, x, dx, out: (smooth_jvp(within(params, block), x, dx),))
+        return y
     p, planes, beta, values = prepared(params, x, dtype)
     tangents, y = added(dx), empty((planes * p.plane_out,), computed(dtype))
 
@@ -108,6 +121,10 @@ def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
 
 def smooth_vjp(params: SmoothParams, x: Array, g: Array) -> tuple[Array]:
     dtype = derivative_of(x.dtype, g.dtype)
+    if (cut := blocks(params.geometry, x, summed(x.dtype)) or blocks(params.geometry, g, summed(g.dtype), x.shape)) is not None:
+        gx = empty(x.shape, dtype)
+        cut.gather(gx, x, g, lambda block, x, g: smooth_vjp(within(params, block), x, g)[0])
+        return (gx,)
     p, planes, beta, values = prepared(params, x, dtype)
     gradients, gx = added(g), empty((x.size,), computed(dtype))
 
