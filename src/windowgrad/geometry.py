@@ -167,9 +167,11 @@ class Sliding(Geometry):
         return out - 1 if (out - 1) * s >= n + lo else out
 
     def table(self, axis: int, n: int, outputs: Range | None = None) -> Table:
-        (lo, hi), (first, last) = self.padding[axis], outputs or (0, self._outputs(axis, n))
-        windows = self.kernel[axis], self.stride[axis], lo, hi, self.dilation[axis]
-        return _kept_sliding(last - first, n, first, last, *windows)
+        windows = self.kernel[axis], self.stride[axis], *self.padding[axis], self.dilation[axis]
+        if outputs is not None:
+            return sliding_table(n, *outputs, *windows)
+        out = self._outputs(axis, n)
+        return _kept_sliding(out, n, 0, out, *windows)
 
     def cover(self, axis: int, i: int, n: int) -> range:
         k, s, d, (lo, _) = self.kernel[axis], self.stride[axis], self.dilation[axis], self.padding[axis]
@@ -210,8 +212,7 @@ class Adaptive(Geometry):
 
     def table(self, axis: int, n: int, outputs: Range | None = None) -> Table:
         m = self.output_size[axis] or n
-        first, last = outputs or (0, m)
-        return _kept_adaptive(last - first, n, m, first, last)
+        return _kept_adaptive(m, n, m, 0, m) if outputs is None else adaptive_table(n, m, *outputs)
 
 
 @dataclass(frozen=True, init=False)

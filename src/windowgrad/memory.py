@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from windowgrad.errors import WindowError, show
@@ -27,6 +27,14 @@ def refuse_unallocatable(shape: Sequence[int], itemsize: int, what: str = "outpu
         raise WindowError(
             f"{what} of shape {show(tuple(shape))}: needs {in_bytes(need)}, this machine has {in_bytes(available())} of memory"
         )
+
+
+def refuse_peak(needs: Mapping[str, int]) -> None:
+    """A call whose arrays need more than this machine's memory together is an error; `needs` names them, with their bytes."""
+    need = sum(needs.values())
+    if need > available():
+        parts = ", ".join(f"{name} {in_bytes(size)}" for name, size in needs.items())
+        raise WindowError(f"needs {in_bytes(need)} of memory ({parts}), this machine has {in_bytes(available())}")
 
 
 def in_bytes(count: int) -> str:

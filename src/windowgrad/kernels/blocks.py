@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from windowgrad.geometry import Geometry, Global, Range
 from windowgrad.kernels.pieces import piece_of
+from windowgrad.kernels.plan import regularity
 from windowgrad.kernels.sections import Cut, Side, Windows, section, sides_of
 from windowgrad.kernels.threads import run
 
@@ -31,6 +32,12 @@ TABLES = 1 << 17
 
 OUTPUTS = 1 << 15
 """Entries that the lists of a block's plan have, about."""
+
+ROW = 1 << 20
+"""Cells of a row that is not cut: some kernels keep a row, in several arrays."""
+
+KINDS = 64
+"""Geometries of blocks that are remembered."""
 
 COPIED = 1 << 22
 """Cells of an array that is copied whole for a kernel (it is of another dtype, or not in a row); a larger one is cut."""
@@ -58,6 +65,8 @@ class Blocks:
     lead: tuple[int, ...]
     sides: tuple[Side, ...]
     steps: tuple[int, ...]
+    kinds: dict[Any, Geometry] = field(default_factory=dict, repr=False, compare=False)
+    """The geometries of blocks that were met: most are alike."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -99,8 +108,13 @@ class Blocks:
 
     def block(self, lead: Sequence[Range], cuts: Sequence[Cut], owned: Sequence[Range] = ()) -> Block:
         outputs = [] if isinstance(self.geometry, Global) and not self.geometry.keepdims else [cut.outputs for cut in cuts]
+        kind = tuple((cut.before, cut.after, cut.outputs[1] - cut.outputs[0]) for cut in cuts)
+        if (geometry := self.kinds.get(kind)) is None:
+            geometry = section(self.geometry, self.sides, cuts)
+            if len(self.kinds) < KINDS:
+                self.kinds[kind] = geometry
         return Block(
-            section(self.geometry, self.sides, cuts),
+            geometry,
             self.index(lead, [cut.cells for cut in cuts]),
             self.index(lead, outputs),
             self.index([(0, high - low) for low, high in lead], [cut.kept for cut in cuts]),
@@ -158,17 +172,26 @@ def place(part: Array, values: Array) -> None:
 # --- how to cut --------------------------------------------------------------------------------------------------
 
 
-def blocks(geometry: Geometry, x: Array, dtype: Any, shape: tuple[int, ...] | None = None, by_axes: bool = False) -> Blocks | None:
+def blocks(
+    geometry: Geometry,
+    x: Array,
+    dtype: Any,
+    shape: tuple[int, ...] | None = None,
+    by_axes: bool = False,
+    in_place: bool = True,
+) -> Blocks | None:
     """How a call is cut whose tables or copies would be large; None if they are not.
 
     x is one of its arrays, of which the kernels read cells of `dtype`; `shape` is that of the input, if x is not the input.
-    `by_axes` says that there is a table for each axis and none of rows.
+    `by_axes` says that there is a table for each axis and none of rows, `in_place` that kernels read windows that are not
+    regular, of a plane of one row, where they are.
     """
     if x.size + geometry.far < SMALL:
         return None
     cast = x.dtype != dtype and x.dtype.kind != "b"  # a byte is read as it is
     copies = x.size > COPIED and (cast or not (x.flags.c_contiguous or channels_last(x)))
-    return cut_up(geometry, shape or x.shape, 1 if x.flags.c_contiguous else channels_of(geometry, x), copies, by_axes)
+    channels = 1 if x.flags.c_contiguous else channels_of(geometry, x)
+    return cut_up(geometry, shape or x.shape, channels, copies, by_axes, in_place)
 
 
 def channels_last(x: Array) -> bool:
@@ -182,30 +205,37 @@ def channels_of(geometry: Geometry, x: Array) -> int:
 
 
 @lru_cache(maxsize=1024)
-def cut_up(geometry: Geometry, shape: tuple[int, ...], channels: int, copies: bool, by_axes: bool) -> Blocks | None:
+def cut_up(
+    geometry: Geometry, shape: tuple[int, ...], channels: int, copies: bool, by_axes: bool, in_place: bool
+) -> Blocks | None:
     lead, spatial = geometry.split(shape)
     sides = sides_of(geometry, spatial)
     if sides is None:
         return None
     outer, last = sides[:-1], sides[-1]
-    rows = 1 if by_axes else math.prod(side.most for side in outer)
+    rows = 1 if by_axes else max(1, math.prod(side.most for side in outer))
     lists = [side.out for side in sides] if by_axes else [math.prod(side.out for side in outer) * rows, last.out * channels]
-    if max(lists) <= TABLES and not (copies and math.prod(shape) > CELLS):
+    row = math.inf if in_place and len(sides) == 1 and regularity(geometry, last.n)[0] == 0 else max(1, ROW // channels)
+    if max(lists) <= TABLES and last.n <= row and not (copies and math.prod(shape) > CELLS):
         return None
-    return Blocks(geometry, lead, sides, steps(lead, sides, rows, channels, CELLS if copies else math.inf, by_axes))
+    found = Blocks(geometry, lead, sides, steps(lead, sides, rows, channels, (CELLS if copies else math.inf, row), by_axes))
+    return found if found.count > 1 else None
 
 
 def steps(
-    lead: Sequence[int], sides: Sequence[Side], rows: int, channels: int, cells: float, by_axes: bool
+    lead: Sequence[int], sides: Sequence[Side], rows: int, channels: int, room: tuple[float, float], by_axes: bool
 ) -> tuple[int, ...]:
-    """The outputs of a block along every axis, from the last one on: as many as there may be, and after a cut few."""
+    """The outputs of a block along every axis, from the last one on: as many as there may be, and after a cut few.
+
+    `room` is how many cells a block may have, and how many along its rows.
+    """
     found: list[int] = []
-    taken, entries, cut = 1, rows, False
+    taken, entries, cut, (cells, row) = 1, rows, False, room
     for axis, side in enumerate(reversed(sides)):
         step = max(1, OUTPUTS // (channels if axis == 0 else 1 if by_axes else entries))
-        room = min(cells, CELLS) if cut else cells
-        if room < math.inf:
-            step = min(step, side.fitting(int(room) // taken))
+        most = min(cells, row) if axis == 0 else min(cells, CELLS) if cut else cells
+        if most < math.inf:
+            step = min(step, side.fitting(int(most) // taken))
         if axis == 0 and isinstance(side, Windows):  # whole pieces, so that a row is cut where kernels cut it
             piece, _ = piece_of(side.out, side.kernel, side.stride)
             step = max(step // piece * piece, min(step, piece))

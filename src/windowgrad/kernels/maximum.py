@@ -16,7 +16,19 @@ from windowgrad.kernels import axes, max_rows, scalar, winner_columns, winner_ro
 from windowgrad.kernels.axes import has_many_rows
 from windowgrad.kernels.blocks import Block, blocks
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, cells, computed, finished, laid_out, ordered, out_shape, planned, room, summed
+from windowgrad.kernels.cells import (
+    Array,
+    added,
+    cells,
+    computed,
+    finished,
+    laid_out,
+    ordered,
+    out_shape,
+    planned,
+    room,
+    summed,
+)
 from windowgrad.kernels.dtypes import derivative_of, is_float
 from windowgrad.kernels.plan import Plan, plan
 from windowgrad.kernels.threads import run
@@ -24,6 +36,9 @@ from windowgrad.kernels.winner_layout import layout
 from windowgrad.params import MaxParams
 
 Cut = Callable[[Plan, tuple[int, ...], int, int], Array]
+
+LONG = 16
+"""The most taps of a window along the one row of a plane that are compared one after the other."""
 
 LARGEST_BLOCK = 1 << 26
 """The most outputs along the rows that one window spans, when rows are reduced before columns."""
@@ -71,7 +86,8 @@ def made_shares(
 ) -> Shares:
     p = plan(geometry, spatial, channels)
     strips = cut(p, spatial, block, spans)
-    if p.kernel == 0 or p.stride > 2 or winner_strips.window_span(p) * p.out > LARGEST_BLOCK:
+    slides = p.is_one_row and p.kernel > LONG and p.step == 1
+    if p.kernel == 0 or p.stride > 2 or slides or winner_strips.window_span(p) * p.out > LARGEST_BLOCK:
         return Shares(strips, None)
     longest = max(int(p.row_cells.max(initial=0)), int(np.diff(p.back_ptr).max(initial=0)))
     most = int((strips[:, 5] - strips[:, 4]).max()), int((strips[:, 3] - strips[:, 2]).max()), longest
@@ -171,12 +187,17 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     values, tangents = paired(x, dx, dtype)
     y = empty((planes * p.plane_out,), tangents.dtype)
     given = values, tangents, y, params.ties == "split", least(values.dtype), places(values)
+    if p.is_one_row:
+        one_row = p.plane_in, p.start, p.count, p.step
+        run(lambda first, last: winner_columns.tied_in_place(*given[:4], first, last, *one_row), planes, x.nbytes)
+        return finished(y, out_shape(params.geometry, x.shape), dtype)
     run(lambda first, last: winner_columns.tied_columns(*given, first, last, *cells(p), p.width), planes * p.outer, x.nbytes)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
-    if (cut := blocks(params.geometry, x, comparable(x.dtype)) or blocks(params.geometry, g, summed(g.dtype), x.shape)) is not None:
+    by_x, by_g = (x, comparable(x.dtype)), (g, summed(g.dtype), x.shape)
+    if (cut := blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)) is not None:
         gx = empty(x.shape, derivative_of(x.dtype, g.dtype))
         cut.gather(gx, x, g, lambda block, x, g: max_vjp(within(params, block), x, g)[0])
         return (gx,)
@@ -189,12 +210,16 @@ def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
     bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (share.strips, *cells(p), p.width)
 
     def task(first: int, last: int) -> None:
-        if params.ties != "first":
+        if params.ties != "first" and p.is_one_row:
+            one_row = p.plane_in, p.start, p.count, p.step
+            winner_columns.tied_in_place_back(values, gradients, gx, split, first, last, *one_row)
+        elif params.ties != "first":
             winner_columns.tied_columns_back(values, gradients, gx, split, *bound, first, last, *rest)
         elif share.by_rows is not None:
             winner_rows.winner_rows_back(values, gradients, gx, *bound, first, last, *share.by_rows)
         else:
-            winner_search.winner_search_back(values, gradients, gx, first, last, *rest)
+            backwards = p.kernel > 0 and p.stride <= 2  # the order in which the kernel by rows adds
+            winner_search.winner_search_back(values, gradients, gx, backwards, first, last, *rest)
 
     run(task, layout.planes * len(share.strips), x.nbytes)
     return (layout.finished(gx, x.shape, dtype),)

@@ -116,7 +116,8 @@ def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:
 
 
 def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
-    if (cut := blocks(params.geometry, g, summed(g.dtype), x.shape)) is not None:
+    by_x, by_g = (x, summed(x.dtype)), (g, summed(g.dtype), x.shape)
+    if (cut := blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)) is not None:
         gx = empty(x.shape, derivative_of(x.dtype, g.dtype))
         cut.gather(gx, x, g, lambda block, x, g: mean_vjp(within(params, block), x, g)[0])
         return (gx,)

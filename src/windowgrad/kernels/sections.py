@@ -26,11 +26,16 @@ class SomeWindows(Sliding):
     """So many windows as `outputs` says, whatever room there is for more."""
 
     outputs: tuple[int, ...]
+    hashed: int = field(repr=False, compare=False)
 
     def __init__(self, whole: Sliding, padding: tuple[Range, ...], outputs: tuple[int, ...]) -> None:
         fields = {name: getattr(whole, name) for name in ("kernel", "stride", "dilation", "ceil_mode", "rank")}
-        for name, value in {**fields, "padding": padding, "outputs": outputs}.items():
+        hashed = hash((whole, padding, outputs))
+        for name, value in {**fields, "padding": padding, "outputs": outputs, "hashed": hashed}.items():
             object.__setattr__(self, name, value)
+
+    def __hash__(self) -> int:
+        return self.hashed  # there are many sections, each looked up in several caches
 
     def _outputs(self, axis: int, n: int) -> int:
         return self.outputs[axis]
