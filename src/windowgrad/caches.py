@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 R = TypeVar("R")
 
-SMALL, LARGE = 1 << 14, 1 << 21
+SMALL, LARGE = 1 << 14, 1 << 18
 """Entries in the tables of a result."""
 
 
 def keep(make: Callable[..., R]) -> Callable[..., R]:
     """`kept(size, *key)` is `make(*key)`, made anew only if it is not kept; `size` says about how many entries it has."""
-    many, few = lru_cache(maxsize=512)(make), lru_cache(maxsize=8)(make)
+    many, few = lru_cache(maxsize=512)(make), lru_cache(maxsize=16)(make)
 
     def kept(size: int, *key: Any) -> R:
         if size < SMALL:

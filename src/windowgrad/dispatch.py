@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad import output
+from windowgrad import output, peak
 from windowgrad.arguments import counted
 from windowgrad.errors import KindError, WindowError
-from windowgrad.geometry import refuse_unallocatable
 from windowgrad.kernels.dtypes import conv_dtype, float_of, is_supported, native
+from windowgrad.memory import refuse_unallocatable
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
@@ -128,9 +128,21 @@ def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs:
             check_array(name, array)
     choose = route if params.lasting else route.__wrapped__
     compute = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
-    if needs is not None:
-        return chosen(compute(op, rule, params, arrays, needs=tuple(needs)), needs)
-    return compute(op, rule, params, arrays) if out is None else write(compute, op, rule, params, arrays, out)
+    try:
+        if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
+            refuse_large(op, rule, params, arrays)
+        if needs is not None:
+            return chosen(compute(op, rule, params, arrays, needs=tuple(needs)), needs)
+        return compute(op, rule, params, arrays) if out is None else write(compute, op, rule, params, arrays, out)
+    except MemoryError as error:
+        raise WindowError(f"{op.name}: there is not enough memory for what it computes on the way ({error})") from error
+
+
+def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> None:
+    """What needs more memory than there is, with all that is made on the way, is refused before any work."""
+    inputs = {"jvp": arrays[: len(arrays) // 2], "vjp": arrays[:-1]}.get(rule, arrays)
+    dtype = result_dtype(op, [array.dtype for array in inputs])
+    peak.refuse(rule, params, argument_names(op, rule, len(arrays)), arrays, dtype)
 
 
 def chosen(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from windowgrad.arguments import axes, counted, ints
 from windowgrad.errors import OptionError, WindowError
-from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, conv_padding, refuse_unallocatable
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, conv_padding
+from windowgrad.memory import refuse_unallocatable
 from windowgrad.params import TransposeParams
 
 OPERATORS = re.compile(r"(adaptive_|global_)?(smooth_max|max|avg)_pool([123]d)?|conv(_transpose)?([123]d)?")

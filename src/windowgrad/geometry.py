@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from operator import index
 from typing import Any
 
 import numpy as np
 
+from windowgrad import memory
 from windowgrad.arguments import Padding, Pairs, Size, as_int, axes, counted, flag, flags, ints, pairs
 from windowgrad.caches import keep
 from windowgrad.errors import WindowError, show
 
 Cell = tuple[int, ...]
 Column = np.ndarray[Any, Any]
+Range = tuple[int, int]
 
 ROW_BYTES = 64
 """What one output takes in a table, with what is needed to make it."""
@@ -53,19 +52,21 @@ class Geometry(ABC):
     """What `Sliding`, `Adaptive` and `Global` share: everything that follows from one table per axis."""
 
     rank: int
+    far: int = 0
+    """How much larger the output may be than the input, about."""
 
     @abstractmethod
     def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
         """How many outputs there are along each axis of the output."""
 
     @abstractmethod
-    def table(self, axis: int, n: int) -> Table:
-        """The regions of one axis of length `n`."""
+    def table(self, axis: int, n: int, outputs: Range | None = None) -> Table:
+        """The regions of one axis of length `n`: all of them, or those of the outputs from one to before another."""
 
     def cover(self, axis: int, i: int, n: int) -> range:
         """All places output `i` covers on one axis of length `n`; those before 0 and from `n` on are no cells of the input."""
-        table = self.table(axis, n)
-        return range(int(table.start[i]), int(table.start[i] + table.count[i]))
+        table = self.table(axis, n, (i, i + 1))
+        return range(int(table.start[0]), int(table.start[0] + table.count[0]))
 
     def split(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """`shape` as (leading axes, spatial axes); every spatial axis must have a cell."""
@@ -89,10 +90,10 @@ class Geometry(ABC):
 
     def _rows(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[int, Table]]:
         """Where output `o` stands in the table of each axis."""
-        tables = self.tables(spatial)
-        if len(o) != len(tables) or not all(0 <= i < len(table.start) for i, table in zip(o, tables, strict=True)):
-            raise WindowError(f"output {show(tuple(o))}: must be a place in the output of shape {self.grid(spatial)}")
-        return list(zip(o, tables, strict=True))
+        grid = self.grid(spatial)
+        if len(o) != len(grid) or not all(0 <= i < m for i, m in zip(o, grid, strict=True)):
+            raise WindowError(f"output {show(tuple(o))}: must be a place in the output of shape {grid}")
+        return list(zip(o, self.tables(spatial), strict=True))
 
     def reach(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[Cell, Cell]]:
         """The real cells of output `o` in row-major order, each as (place in the kernel, cell)."""
@@ -145,6 +146,10 @@ class Sliding(Geometry):
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def far(self) -> int:  # type: ignore[override]
+        return max(map(max, self.padding))
+
     def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
         return tuple(self._outputs(axis, n) for axis, n in enumerate(spatial))
 
@@ -161,9 +166,12 @@ class Sliding(Geometry):
         out = -(-room // s) + 1
         return out - 1 if (out - 1) * s >= n + lo else out
 
-    def table(self, axis: int, n: int) -> Table:
-        lo, hi = self.padding[axis]
-        return _sliding_table(n, self._outputs(axis, n), self.kernel[axis], self.stride[axis], lo, hi, self.dilation[axis])
+    def table(self, axis: int, n: int, outputs: Range | None = None) -> Table:
+        windows = self.kernel[axis], self.stride[axis], *self.padding[axis], self.dilation[axis]
+        if outputs is not None:
+            return sliding_table(n, *outputs, *windows)
+        out = self._outputs(axis, n)
+        return _kept_sliding(out, n, 0, out, *windows)
 
     def cover(self, axis: int, i: int, n: int) -> range:
         k, s, d, (lo, _) = self.kernel[axis], self.stride[axis], self.dilation[axis], self.padding[axis]
@@ -195,11 +203,16 @@ class Adaptive(Geometry):
         object.__setattr__(self, "output_size", tuple(fixed))
         object.__setattr__(self, "rank", len(sizes))
 
+    @property
+    def far(self) -> int:  # type: ignore[override]
+        return max(m or 0 for m in self.output_size)
+
     def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
         return tuple(n if m is None else m for n, m in zip(spatial, self.output_size, strict=True))
 
-    def table(self, axis: int, n: int) -> Table:
-        return _adaptive_table(n, self.output_size[axis] or n)
+    def table(self, axis: int, n: int, outputs: Range | None = None) -> Table:
+        m = self.output_size[axis] or n
+        return _kept_adaptive(m, n, m, 0, m) if outputs is None else adaptive_table(n, m, *outputs)
 
 
 @dataclass(frozen=True, init=False)
@@ -216,50 +229,45 @@ class Global(Geometry):
     def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
         return (1,) * self.rank if self.keepdims else ()
 
-    def table(self, axis: int, n: int) -> Table:
-        return _adaptive_table(n, 1)
+    def table(self, axis: int, n: int, outputs: Range | None = None) -> Table:
+        return _kept_adaptive(1, n, 1, 0, 1)
 
     def _rows(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[int, Table]]:
-        return super()._rows((0,) * self.rank, spatial)  # the one region, also where the output has no axes left
+        return [(0, table) for table in self.tables(spatial)]  # the one region, also where the output has no axes left
 
 
 # --- the regions of one axis -------------------------------------------------------------------------------------
 
 
-def _indices(out: int, *magnitudes: int) -> Column:
+def _indices(first: int, last: int, *magnitudes: int) -> Column:
     """The output indices, as machine integers when nothing computed from them can overflow, else as Python's."""
-    if out * ROW_BYTES > _memory():
-        raise WindowError(f"an axis with {show(out)} outputs: a table of them does not fit into memory ({_bytes(_memory())})")
-    return np.arange(out, dtype=np.int64 if max(magnitudes) < 2**62 else object)
+    if (last - first) * ROW_BYTES > memory.available():
+        size = memory.in_bytes(memory.available())
+        raise WindowError(f"an axis with {show(last - first)} outputs: a table of them does not fit into memory ({size})")
+    return np.arange(first, last, dtype=np.int64 if max(magnitudes) < 2**62 else object)
 
 
-def _made_sliding(n: int, out: int, k: int, s: int, lo: int, hi: int, d: int) -> Table:
-    first = _indices(out, (out + 1) * s + lo, n + hi + d * (k + 1)) * s - lo
+def sliding_table(n: int, first: int, last: int, k: int, s: int, lo: int, hi: int, d: int) -> Table:
+    """Windows `first` to `last` over n cells."""
+    begin = _indices(first, last, (last + 1) * s + lo, n + hi + d * (k + 1)) * s - lo
 
     def taps_before(edge: int) -> Any:  # how many of the k taps lie before cell `edge`
-        return np.minimum(np.maximum(-((first - edge) // d), 0), k)
+        return np.minimum(np.maximum(-((begin - edge) // d), 0), k)
 
     skip = taps_before(0)
     count = taps_before(n) - skip
-    return _frozen(np.where(count > 0, first + skip * d, 0), count, d, taps_before(n + hi) - count, skip)
+    return _frozen(np.where(count > 0, begin + skip * d, 0), count, d, taps_before(n + hi) - count, skip)
 
 
-def _made_adaptive(n: int, m: int) -> Table:
-    i = _indices(m, (m + 1) * n)
-    start = i * n // m
+def adaptive_table(n: int, m: int, first: int, last: int, rest: int = 0) -> Table:
+    """Bins `first` to `last` of m over n cells, the first of which begins `rest`/m of a cell later."""
+    i = _indices(first, last, (last + 1) * n + rest)
+    start = (i * n + rest) // m
     none = np.zeros_like(i)
-    return _frozen(start, -(-(i + 1) * n // m) - start, 1, none, none)
+    return _frozen(start, -(-((i + 1) * n + rest) // m) - start, 1, none, none)
 
 
-_kept_sliding, _kept_adaptive = keep(_made_sliding), keep(_made_adaptive)
-
-
-def _sliding_table(n: int, out: int, k: int, s: int, lo: int, hi: int, d: int) -> Table:
-    return _kept_sliding(out, n, out, k, s, lo, hi, d)
-
-
-def _adaptive_table(n: int, m: int) -> Table:
-    return _kept_adaptive(m, n, m)
+_kept_sliding, _kept_adaptive = keep(sliding_table), keep(adaptive_table)
 
 
 def _frozen(start: Any, count: Any, step: int, padded: Any, skip: Any) -> Table:
@@ -271,7 +279,8 @@ def _frozen(start: Any, count: Any, step: int, padded: Any, skip: Any) -> Table:
 
 def adaptive_bins(n: int, m: int) -> list[tuple[int, int]]:
     """The bins `[start, end)` of adaptive pooling from `n` cells to `m`."""
-    table = _adaptive_table(as_int("n", n, 1), as_int("m", m, 1))
+    n, m = as_int("n", n, 1), as_int("m", m, 1)
+    table = _kept_adaptive(m, n, m, 0, m)
     return [(int(s), int(s + c)) for s, c in zip(table.start, table.count, strict=True)]
 
 
@@ -307,30 +316,3 @@ def resized(shape: Sequence[int], padding: Pairs, sign: int) -> tuple[int, ...]:
             left = f"leaves size {show(size)} of {spatial[axis]}, must leave at least 1"
             raise WindowError(f"padding={show(padding[axis])} on axis {axis}: {left}")
     return lead + sizes
-
-
-# --- memory ------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def _memory() -> int:
-    """The bytes this machine has, or the largest size Python can address where it does not tell."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return sys.maxsize
-
-
-def refuse_unallocatable(shape: Sequence[int], itemsize: int, what: str = "output") -> None:
-    """An array larger than this machine's memory is an error before any work is done."""
-    need = math.prod(shape) * itemsize
-    if need > _memory():
-        raise WindowError(
-            f"{what} of shape {show(tuple(shape))}: needs {_bytes(need)}, this machine has {_bytes(_memory())} of memory"
-        )
-
-
-def _bytes(count: int) -> str:
-    power = min((count.bit_length() - 1) // 10, 6)
-    size = f"{count / 1024**power:.1f}" if count < 2**80 else f"over {2**80 // 1024**power}"
-    return f"{size} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[power]}"

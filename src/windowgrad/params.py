@@ -30,6 +30,10 @@ def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
         raise OptionError(f"{name}={show(value)}: must be one of {', '.join(map(repr, allowed))}")
 
 
+AT_ONCE = 1 << 16
+"""Windows of an axis that are looked at together."""
+
+
 class Params(ABC):
     """What every record offers. It is frozen, so it may stand in the key of a cache while it is `lasting`."""
 
@@ -77,10 +81,12 @@ class MaxParams(PoolParams):
         if self.empty == "zero":
             return
         _, spatial = self.geometry.split(shapes[0])
-        for axis, table in enumerate(self.geometry.tables(spatial)):
-            if not table.count.all():
-                window = int(table.count.argmin())
-                raise WindowError(f'empty="raise": window {window} on axis {axis} covers no cell of the input')
+        for axis, (n, m) in enumerate(zip(spatial, self.geometry.grid(spatial), strict=False)):
+            for first in range(0, m, AT_ONCE):
+                table = self.geometry.table(axis, n, (first, min(first + AT_ONCE, m)))
+                if not table.count.all():
+                    window = first + int(table.count.argmin())
+                    raise WindowError(f'empty="raise": window {window} on axis {axis} covers no cell of the input')
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,17 @@ from windowgrad.kernels.simd import (
     lanes,
     load,
     load_part_as,
+    not_equal,
     splat,
+    store,
+)
+from windowgrad.kernels.simd import (
+    larger as greater_lanes,
 )
 from windowgrad.kernels.spans import spanning, uses_up
 
 fold = folding(larger, True)
-spans = spanning(larger)
+spans = spanning(larger, True)
 
 
 @helper
@@ -42,6 +47,33 @@ def unlike(buffer: Any, y: Any, at: int, out: int, start: Any, count: Any, step:
             value = buffer[start[j] + t * step]
             best = value if value > best else best
         y[at + j] = best
+
+
+@helper
+def in_place(x: Any, base: int, y: Any, at: int, out: int, start: Any, count: Any, step: int, spare: Any) -> Any:
+    """The same, read where the cells are, for a plane that is one row; says whether a cell is NaN."""
+    n, strange = lanes(x), False
+    for j in range(out):
+        first, cells = base + start[j], count[j] if step == 1 else 0
+        i = 0
+        if cells > 0:
+            y[at + j] = x[first]
+        if cells >= n:
+            best = load(x, first)
+            seen = not_equal(best, best)
+            while i + n <= cells:
+                some = load(x, first + i)
+                best, seen = greater_lanes(best, some), either(seen, not_equal(some, some))
+                i += n
+            strange |= anywhere(seen)
+            store(spare, 0, best)
+            for k in range(n):
+                y[at + j] = spare[k] if spare[k] > y[at + j] else y[at + j]
+        for k in range(i, count[j]):
+            value = x[first + k * step]
+            strange |= value != value
+            y[at + j] = value if k == 0 or value > y[at + j] else y[at + j]
+    return strange
 
 
 @helper
@@ -90,7 +122,8 @@ def look_again(
 def max_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """Pieces `first` to `last` of the output rows of all planes; a row has `pieces` of `piece` outputs."""
     outer, plane, out, step, width, taps, stride, before, piece, pieces, (ptr, rows, start, count) = unpacked(plan)
-    space = np.full(reach(width, taps, stride, step, piece, lanes(x)), least, x.dtype)
+    lone = taps == 0 and plane == width
+    space = np.full(reach(0 if lone else width, taps, stride, step, piece, lanes(x)), least, x.dtype)
     x, y, buffer = address(x), address(y), address(space)
     refill, direct, holes = pieces > 1 or uses_up(taps), taps == 1 and stride == 1 and before == 0, False
     for j in range(out):
@@ -107,12 +140,14 @@ def max_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> No
                 fill(buffer, 0, left + shift, least)
                 fill(buffer, right + shift, ends(taps, stride, step, low, high, right + shift), least)
             target, to = (y, at) if direct else (buffer, left + shift)
-            seen = fold(x, base + left, rows, top, end, right - left, target, to)
-            if taps == 0:
-                unlike(buffer, y, at, out, start, count, step)
-            elif not direct:
-                spans(buffer, 0, y, at, high - low, taps, step, stride)
-            strange = anywhere(seen)
+            if lone:
+                strange = in_place(x, base, y, at, out, start, count, step, buffer)
+            else:
+                strange = anywhere(fold(x, base + left, rows, top, end, right - left, target, to))
+                if taps == 0:
+                    unlike(buffer, y, at, out, start, count, step)
+                elif not direct:
+                    spans(buffer, 0, y, at, high - low, taps, step, stride)
             if strange or (has_zero(y, at, high - low) and has_negative_zero(x, base + left, rows, top, end, right - left)):
                 look_again(x, y, at, low, high, strange, base, row, ptr, rows, start, count, step)
             for j in range(low, high if holes else low):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from windowgrad.caches import keep
 from windowgrad.geometry import Geometry, Sliding
 from windowgrad.kernels import axes, max_rows, scalar, winner_columns, winner_rows, winner_search, winner_strips
 from windowgrad.kernels.axes import has_many_rows
+from windowgrad.kernels.blocks import Block, blocks
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.cells import (
     Array,
@@ -27,6 +28,7 @@ from windowgrad.kernels.cells import (
     out_shape,
     planned,
     room,
+    summed,
 )
 from windowgrad.kernels.dtypes import derivative_of, is_float
 from windowgrad.kernels.plan import Plan, plan
@@ -35,6 +37,9 @@ from windowgrad.kernels.winner_layout import layout
 from windowgrad.params import MaxParams
 
 Cut = Callable[[Plan, tuple[int, ...], int, int], Array]
+
+LONG = 16
+"""The most taps of a window along the one row of a plane that are compared one after the other."""
 
 LARGEST_BLOCK = 1 << 26
 """The most outputs along the rows that one window spans, when rows are reduced before columns."""
@@ -48,9 +53,14 @@ def least(dtype: Any) -> Any:
 
 def compared(x: Array, itemsize: int = 4) -> Array:
     """The cells in a row, as numbers of at least `itemsize` bytes, in a dtype whose order is theirs."""
-    x = ordered(x)
-    size = max(x.itemsize, itemsize)
-    return x if x.itemsize == size else x.astype(np.dtype(f"{'f' if is_float(x.dtype) else 'i'}{size}"))
+    return ordered(x).astype(comparable(x.dtype, itemsize), copy=False)
+
+
+@cache
+def comparable(dtype: Any, itemsize: int = 4) -> Any:
+    """The dtype of at least `itemsize` bytes in which winners are looked for."""
+    found = computed(dtype)
+    return found if found.itemsize >= itemsize else np.dtype(f"{'f' if is_float(found) else 'i'}{itemsize}")
 
 
 def places(x: Array) -> Array:
@@ -90,7 +100,13 @@ kept_shares = keep(made_shares)
 
 def reduces_rows(p: Plan, channels: int = 1) -> bool:
     """Whether the first winners are found rows first, by `winner_rows`; else window by window, by `winner_search`."""
-    return p.kernel > 0 and p.stride <= 2 and winner_strips.window_span(p) * p.out * channels <= LARGEST_BLOCK
+    small = winner_strips.window_span(p) * p.out * channels <= LARGEST_BLOCK
+    return p.kernel > 0 and p.stride <= 2 and small and not slides(p)
+
+
+def slides(p: Plan) -> bool:
+    """Whether the winners of long windows along a single row are found by a queue."""
+    return p.is_one_row and p.kernel > LONG and p.step == 1
 
 
 @lru_cache(maxsize=256)
@@ -102,6 +118,8 @@ def form_back(geometry: Geometry, shape: tuple[int, ...], first: bool) -> str:
     """
     lead, spatial = geometry.split(shape)
     p = plan(geometry, spatial)
+    if first and slides(p):  # runs of channels would not slide
+        return "first"
     if first and not reduces_rows(p):
         return "rows"
     return "together" if not first or reduces_rows(p, lead[-1]) else "first"
@@ -135,7 +153,12 @@ def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any, 
 
 
 def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
-    if has_many_rows(params.geometry):
+    by_axes = has_many_rows(params.geometry)
+    if (cut := blocks(params.geometry, x, computed(x.dtype), by_axes=by_axes)) is not None:
+        y = empty(out_shape(params.geometry, x.shape), x.dtype) if out is None else out
+        cut.fill((y,), (x,), lambda block, x, out: (max_forward(within(params, block), x, *out),))
+        return y
+    if by_axes:
         return max_by_axes(params, x, out)
     layout = laid_out(params, x)
     p, values = layout.plan, ordered(layout.stored(x))
@@ -159,25 +182,52 @@ def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:
     return finished(y, shape, x.dtype)
 
 
+def within(params: MaxParams, block: Block) -> MaxParams:
+    return replace(params, geometry=block.geometry)
+
+
 def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:
-    y, found = winners(params, x, out)
     shape = out_shape(params.geometry, x.shape)
+    if (cut := blocks(params.geometry, x, comparable(x.dtype))) is not None:
+        y, found = (empty(shape, dtype) if a is None else a for a, dtype in zip(out, (x.dtype, np.int64), strict=True))
+
+        def compute(block: Block, x: Array, out: tuple[Array | None, Array | None]) -> tuple[Array, Array]:
+            values, places = max_with_indices(within(params, block), x, out)
+            cut.relocate(places, block)
+            return values, places
+
+        cut.fill((y, found), (x,), compute)
+        return y, found
+    y, found = winners(params, x, out)
     return y.astype(x.dtype, copy=False).reshape(shape), found.reshape(shape)
 
 
 def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(x.dtype, dx.dtype)
+    if (cut := blocks(params.geometry, x, comparable(x.dtype)) or blocks(params.geometry, dx, summed(dx.dtype))) is not None:
+        y = empty(out_shape(params.geometry, x.shape), dtype)
+        cut.fill((y,), (x, dx), lambda block, x, dx, out: (max_jvp(within(params, block), x, dx),))
+        return y
     if params.ties == "first":
         return taken(params, x, added(dx), winners(params, x)[1], dtype)
     p, planes = planned(params, x)
     values, tangents = paired(x, dx, dtype)
     y = empty((planes * p.plane_out,), tangents.dtype)
     given = values, tangents, y, params.ties == "split", least(values.dtype), places(values)
+    if p.is_one_row:
+        one_row = p.plane_in, p.start, p.count, p.step
+        run(lambda first, last: winner_columns.tied_in_place(*given[:4], first, last, *one_row), planes, x.nbytes)
+        return finished(y, out_shape(params.geometry, x.shape), dtype)
     run(lambda first, last: winner_columns.tied_columns(*given, first, last, *cells(p), p.width), planes * p.outer, x.nbytes)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
+    by_x, by_g = (x, comparable(x.dtype)), (g, summed(g.dtype), x.shape)
+    if (cut := blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)) is not None:
+        gx = empty(x.shape, derivative_of(x.dtype, g.dtype))
+        cut.gather(gx, x, g, lambda block, x, g: max_vjp(within(params, block), x, g)[0])
+        return (gx,)
     last = is_channels_last(x, params.geometry, x.shape)
     form = form_back(params.geometry, x.shape, params.ties == "first") if last else "first"
     layout = laid_out(params, x, form)
@@ -188,12 +238,16 @@ def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
     bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (share.strips, *cells(p), p.width)
 
     def task(first: int, last: int) -> None:
-        if params.ties != "first":
+        if params.ties != "first" and p.is_one_row:
+            one_row = p.plane_in, p.start, p.count, p.step
+            winner_columns.tied_in_place_back(values, gradients, gx, split, first, last, *one_row)
+        elif params.ties != "first":
             winner_columns.tied_columns_back(values, gradients, gx, split, *bound, first, last, *rest)
         elif share.by_rows is not None:
             winner_rows.winner_rows_back(values, gradients, gx, *bound, first, last, *share.by_rows)
         else:
-            winner_search.winner_search_back(values, gradients, gx, first, last, *rest)
+            backwards = p.kernel > 0 and p.stride <= 2  # the order in which the kernel by rows adds
+            winner_search.winner_search_back(values, gradients, gx, backwards, first, last, *rest)
 
     run(task, layout.planes * len(share.strips), x.nbytes)
     return (layout.finished(gx, x.shape, dtype),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 from windowgrad.geometry import Sliding, Table
 from windowgrad.kernels import axes, mean_rows, mean_runs
 from windowgrad.kernels.axes import has_many_rows
+from windowgrad.kernels.blocks import Block, Blocks, blocks
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, Layout, added, computed, finished, laid_out, new_layout, out_shape, room
+from windowgrad.kernels.cells import Array, Layout, added, computed, finished, laid_out, new_layout, out_shape, room, summed
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
-from windowgrad.kernels.plan import Plan, plan
+from windowgrad.kernels.plan import Plan, plan, regularity
 from windowgrad.kernels.spans import depth_of
 from windowgrad.kernels.threads import Task, run
 from windowgrad.params import MeanParams
@@ -32,13 +34,19 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
     return np.maximum(p.row_cells, 1).astype(np.float64), np.maximum(p.count, 1).astype(np.float64)
 
 
-def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None) -> Array:
-    if has_many_rows(params.geometry):
+def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None, depth: int | None = None) -> Array:
+    """The means of all windows; `depth` is that of the whole, if x is a block of it."""
+    by_axes = has_many_rows(params.geometry)
+    if (cut := blocks(params.geometry, x, summed(x.dtype), by_axes=by_axes)) is not None:
+        y, deep = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out, depth_in(cut)
+        cut.fill((y,), (x,), lambda block, x, out: (averaged(within(params, block), x, dtype, *out, deep),))
+        return y
+    if by_axes:
         return averaged_by_axes(params, x, dtype, out)
     layout = mean_layout(params, x, x.shape)
     p, values = layout.plan, added(layout.stored(x))
     y = room(None if layout.last else out, math.prod(layout.out_shape), computed(dtype))
-    given = values, y, *divisors(params, p), sums(params, values, y, p), p.packed
+    given = values, y, *divisors(params, p), sums(params, values, y, p.depth if depth is None else depth), p.packed
     if layout.last:
         piece, pieces = mean_runs.piece_of(p, layout.channels)
         task: Task = partial(mean_runs.mean_runs, *given, layout.channels, piece)
@@ -55,8 +63,19 @@ def mean_layout(params: MeanParams, x: Array, shape: tuple[int, ...]) -> Layout:
     return layout if fits else new_layout(params.geometry, shape, "first")
 
 
+def within(params: MeanParams, block: Block) -> MeanParams:
+    return replace(params, geometry=block.geometry)
+
+
+def depth_in(cut: Blocks) -> int:
+    """What `Plan.depth` is for the whole of a call that is cut."""
+    *outer, last = cut.sides
+    kernel, _, _ = regularity(cut.geometry, last.n)
+    return math.prod(side.most for side in outer) - 1 + (depth_of(kernel) if kernel else last.most - 1)
+
+
 def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None) -> Array:
-    """One axis after the other, for windows of many rows; in float32 first, and planes with a sum that is not finite again."""
+    """One axis after the other, for windows of many rows; in float32 first, and windows with a sum that is not finite again."""
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
     (lead, spatial), values, shape = geometry.split(x.shape), added(x), out_shape(geometry, x.shape)
@@ -65,7 +84,7 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     narrow = values.dtype == y.dtype == np.float32 and p.kernel > 0 and steps < 16
     by = axis_divisors(params, geometry.tables(spatial))
 
-    def summed(slab: axes.Slab, zero: Array) -> Array:
+    def sum_slab(slab: axes.Slab, zero: Array) -> Array:
         part = values[slab.cells]
         rows = part.size // spatial[-1]
         across = empty((rows * p.out,), zero.dtype)
@@ -73,9 +92,12 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
         return axes.mean_axes(geometry, spatial, slab, across, by, y[slab.outputs])
 
     for slab in axes.slabs(geometry, math.prod(lead), spatial):
-        strange = summed(slab, NARROW if narrow else WIDE)
-        for plane in strange if narrow else ():
-            summed(slab.plane(int(plane)), WIDE)
+        strange = sum_slab(slab, NARROW if narrow else WIDE)
+        for part in (slab.plane(int(plane)) for plane in strange) if narrow else ():
+            means = y[part.outputs]
+            first = means.copy()
+            sum_slab(part, WIDE)
+            np.copyto(means, first, where=np.isfinite(first))  # a window is summed again by what it sees itself
     return finished(y, shape, dtype)
 
 
@@ -94,13 +116,13 @@ def has_exact_divisor(params: MeanParams) -> bool:
     return params.divisor_override is None or params.divisor_override < 1 << 24
 
 
-def sums(params: MeanParams, x: Array, y: Array, p: Plan) -> Array:
+def sums(params: MeanParams, x: Array, y: Array, depth: int) -> Array:
     """An empty array of the dtype in which windows are summed: float32 only where it keeps the stated error.
 
     Between a cell and the mean lie the additions of rows, those along a row, and one division: each adds 2⁻²⁴ at most.
     A window of n cells may have min(n, 16) of them, and a window of r × c cells has no more than r + c − 1.
     """
-    narrow = x.dtype == y.dtype == np.float32 and p.depth < 15 and has_exact_divisor(params)
+    narrow = x.dtype == y.dtype == np.float32 and depth < 15 and has_exact_divisor(params)
     return NARROW if narrow else WIDE
 
 
@@ -113,6 +135,11 @@ def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:
 
 
 def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
+    by_x, by_g = (x, summed(x.dtype)), (g, summed(g.dtype), x.shape)
+    if (cut := blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)) is not None:
+        gx = empty(x.shape, derivative_of(x.dtype, g.dtype))
+        cut.gather(gx, x, g, lambda block, x, g: mean_vjp(within(params, block), x, g)[0])
+        return (gx,)
     layout = mean_layout(params, g, x.shape)
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     gradients, gx, by = added(layout.stored(g)), empty((x.size,), computed(dtype)), divisors(params, p)

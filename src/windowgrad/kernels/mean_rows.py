@@ -21,16 +21,16 @@ from windowgrad.kernels.simd import address, alive, anywhere, either, lanes, loa
 from windowgrad.kernels.spans import spanning, uses_up
 
 fold = folding(plus, False)
-spans = spanning(plus)
+spans = spanning(plus, False)
 
 
 @helper
-def unlike(buffer: Any, line: Any, out: int, start: Any, count: Any, step: int) -> None:
-    """Windows that are not all alike, each as its start and its count say."""
+def unlike(buffer: Any, base: int, line: Any, out: int, start: Any, count: Any, step: int) -> None:
+    """Windows that are not all alike, each as its start and its count say; in float64."""
     for j in range(out):
-        total = buffer[start[j]] * 0
+        total = 0.0
         for t in range(count[j]):
-            total += buffer[start[j] + t * step]
+            total += buffer[base + start[j] + t * step]
         line[j] = total
 
 
@@ -60,8 +60,8 @@ def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, pla
     A sum that is not finite is added again in float64, which a sum of float32 does not overflow.
     """
     outer, plane, out, step, width, taps, stride, before, piece, pieces, (ptr, rows, start, count) = unpacked(plan)
-    n, divided_by = lanes(zero), 0.0
-    space = np.zeros(reach(width, taps, stride, step, piece, n), zero.dtype)
+    n, divided_by, lone = lanes(zero), 0.0, taps == 0 and plane == width  # of a plane that is one row, cells are read in place
+    space = np.zeros(reach(0 if lone else width, taps, stride, step, piece, n), zero.dtype)
     sums, divisors = np.zeros(piece + n, zero.dtype), np.ones(out + n, zero.dtype)
     x, y, buffer, line, by = address(x), address(y), address(space), address(sums), address(divisors)
     row_divisor, col_divisor = address(row_divisor), address(col_divisor)
@@ -78,10 +78,13 @@ def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, pla
                 fill(buffer, 0, left + shift, 0)
                 fill(buffer, right + shift, ends(taps, stride, step, low, high, right + shift), 0)
             target, to = (line, 0) if direct else (buffer, left + shift)
-            fold(x, base + left, rows, top, end, right - left, target, to)
-            if taps == 0:
-                unlike(buffer, line, out, start, count, step)
-            elif not direct:
+            if lone:
+                unlike(x, base, line, out, start, count, step)
+            else:
+                fold(x, base + left, rows, top, end, right - left, target, to)
+            if taps == 0 and not lone:
+                unlike(buffer, low, line, out, start, count, step)
+            elif not direct and not lone:
                 spans(buffer, 0, line, 0, high - low, taps, step, stride)
             if row_divisor[row] != divided_by:
                 divided_by = row_divisor[row]
@@ -178,7 +181,7 @@ def mean_rows_back(
     """
     outer, plane, out, step, width, taps, stride, before, _, _, (_, _, start, count) = unpacked(plan)
     n, ahead, height = lanes(zero), max(taps - 1, 0) * step, plane // width
-    space = np.zeros(ahead + max(before + width, out * stride) + (stride + 3) * n, zero.dtype)
+    space = np.zeros(ahead + (max(before + width, out * stride) if taps else 0) + (stride + 3) * n, zero.dtype)
     sums, added, divisors = np.zeros(out + n, zero.dtype), np.zeros(out + n, zero.dtype), np.ones(out + n, zero.dtype)
     for j in range(out):
         divisors[j] = col_divisor[j]

@@ -14,10 +14,13 @@ from windowgrad.kernels.simd import address, later
 CELLS = 4096
 """How many cells of a row the outputs of a piece step over."""
 
+MOST = 1 << 21
+"""More than so many only if one window does."""
+
 
 def piece_of(out: int, taps: int, stride: int) -> tuple[int, int]:
     """(outputs in a piece, pieces of a row)."""
-    piece = max(64, CELLS // stride) if taps else out
+    piece = min(max(64, CELLS // stride), max(1, MOST // stride)) if taps else out
     return min(piece, out), -(-out // piece)
 
 

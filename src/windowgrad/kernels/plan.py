@@ -16,11 +16,20 @@ from typing import Any
 import numpy as np
 
 from windowgrad.caches import keep
-from windowgrad.geometry import Geometry, Sliding, Table, refuse_unallocatable
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, Table
 from windowgrad.kernels.pieces import piece_of
+from windowgrad.kernels.sections import SomeBins
 from windowgrad.kernels.spans import depth_of
+from windowgrad.memory import refuse_unallocatable
 
 Array = np.ndarray[Any, Any]
+
+
+MANY = 1 << 17
+"""The most rows that a region over a whole plane has a list of."""
+
+LONGEST = 1 << 20
+"""Longer windows along a row are not taken as regular: a row of them would not stay in a cache."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,11 @@ class Plan:
     @property
     def plane_out(self) -> int:
         return self.outer * self.out
+
+    @property
+    def is_one_row(self) -> bool:
+        """Whether a plane is one row, and so are its outputs."""
+        return self.outer == len(self.rows) == 1 and self.plane_in == self.width
 
     @cached_property
     def packed(self) -> Array:
@@ -106,10 +120,13 @@ def plan(geometry: Geometry, spatial: tuple[int, ...], channels: int = 1, togeth
     Runs stay `together` in their rows, or every cell becomes a row of its own where its row would not be regular.
     """
     *outer, last = geometry.tables(spatial)
-    return kept(math.prod(list_shape(outer)) + len(last.start) * channels, geometry, spatial, channels, together)
+    rows = min(math.prod(list_shape(outer)), MANY) if isinstance(geometry, Global) else math.prod(list_shape(outer))
+    return kept(rows + len(last.start) * channels, geometry, spatial, channels, together)
 
 
 def made(geometry: Geometry, spatial: tuple[int, ...], channels: int, together: bool) -> Plan:
+    if isinstance(geometry, Global) and math.prod(spatial[:-1]) > MANY:  # as one row, which needs no list of rows
+        geometry, spatial = Global(1), (math.prod(spatial),)
     *outer, last = geometry.tables(spatial)
     kernel, stride, before = regularity(geometry, spatial[-1])
     run = channels if together or (kernel and stride == 1) else 1
@@ -189,8 +206,11 @@ def regularity(geometry: Geometry, n: int) -> tuple[int, int, int]:
     """(kernel, stride, padding before) of the last axis, or (0, 0, 0) if its windows are of several kinds."""
     if isinstance(geometry, Sliding):
         k, s, (lo, hi) = geometry.kernel[-1], geometry.stride[-1], geometry.padding[-1]
-        small = max(k * geometry.dilation[-1], s, lo, hi) < 1 << 20
+        small = max(k * geometry.dilation[-1], s, lo, hi) < LONGEST
         return (k, s, lo) if small else (0, 0, 0)
+    if isinstance(geometry, (SomeBins, Adaptive)):
+        n, m = (geometry.sizes[-1], geometry.bins[-1]) if isinstance(geometry, SomeBins) else (n, geometry.output_size[-1] or n)
+        return (n // m, n // m, 0) if n % m == 0 and m > 1 and n // m < LONGEST else (0, 0, 0)
     last = geometry.table(geometry.rank - 1, n)
     k, m = int(last.count[0]), len(last.start)
     return (k, k, 0) if k * m == n and m > 1 and (last.count == k).all() else (0, 0, 0)

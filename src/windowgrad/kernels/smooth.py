@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels import mean_rows, smooth_cells, smooth_pairs
+from windowgrad.kernels import mean_rows, smooth_cells, smooth_chunks, smooth_pairs
+from windowgrad.kernels.blocks import Block, blocks
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, added, computed, finished, out_shape, planned, room
+from windowgrad.kernels.cells import Array, added, computed, finished, out_shape, planned, room, summed
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
 from windowgrad.kernels.parts import Part, Scratch, over_cells, over_outputs
 from windowgrad.kernels.plan import Plan
+from windowgrad.kernels.smooth_chunks import is_one_large_region
 from windowgrad.params import SmoothParams
 
 SUMS = np.empty(0, np.float64)
@@ -71,8 +73,18 @@ def prepared(params: SmoothParams, x: Array, dtype: Any) -> tuple[Plan, int, flo
     return p, planes, machine_float("beta", params.beta), values
 
 
+def within(params: SmoothParams, block: Block) -> SmoothParams:
+    return replace(params, geometry=block.geometry)
+
+
 def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> Array:
     dtype = float_of(x.dtype)
+    if is_one_large_region(params, x):
+        return smooth_chunks.forward(params, x, dtype, smooth_forward)
+    if (cut := blocks(params.geometry, x, summed(x.dtype), in_place=False)) is not None:
+        y = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out
+        cut.fill((y,), (x,), lambda block, x, out: (smooth_forward(within(params, block), x, *out),))
+        return y
     p, planes, beta, values = prepared(params, x, dtype)
     y = room(out, planes * p.plane_out, computed(dtype))
 
@@ -91,6 +103,13 @@ def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> 
 
 def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(float_of(x.dtype), dx.dtype)
+    if is_one_large_region(params, x):
+        return smooth_chunks.jvp(params, x, dx, dtype, smooth_forward, smooth_jvp)
+    by_x, by_dx = (x, summed(x.dtype)), (dx, summed(dx.dtype))
+    if (cut := blocks(params.geometry, *by_x, in_place=False) or blocks(params.geometry, *by_dx, in_place=False)) is not None:
+        y = empty(out_shape(params.geometry, x.shape), dtype)
+        cut.fill((y,), (x, dx), lambda block, x, dx, out: (smooth_jvp(within(params, block), x, dx),))
+        return y
     p, planes, beta, values = prepared(params, x, dtype)
     tangents, y = added(dx), empty((planes * p.plane_out,), computed(dtype))
 
@@ -108,6 +127,13 @@ def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
 
 def smooth_vjp(params: SmoothParams, x: Array, g: Array) -> tuple[Array]:
     dtype = derivative_of(x.dtype, g.dtype)
+    if is_one_large_region(params, x):
+        return (smooth_chunks.vjp(params, x, g, dtype, smooth_forward, smooth_vjp),)
+    by_x, by_g = (x, summed(x.dtype)), (g, summed(g.dtype), x.shape)
+    if (cut := blocks(params.geometry, *by_x, in_place=False) or blocks(params.geometry, *by_g, in_place=False)) is not None:
+        gx = empty(x.shape, dtype)
+        cut.gather(gx, x, g, lambda block, x, g: smooth_vjp(within(params, block), x, g)[0])
+        return (gx,)
     p, planes, beta, values = prepared(params, x, dtype)
     gradients, gx = added(g), empty((x.size,), computed(dtype))
 

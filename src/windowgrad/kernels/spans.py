@@ -1,8 +1,9 @@
 """Windows along one row that stands in a buffer: `y[j]` combines `buffer[j·stride + t·step]` for the taps t.
 
 Few taps are combined one by one. Many are taken as powers of two: the buffer is combined with itself, 1, 2, 4, … taps ahead,
-and a window put together from what its binary digits say; so a window of 64 costs seven passes, not 64. The buffer must
-have room for vectors that run past its end.
+and a window put together from what its binary digits say; so a window of 64 costs seven passes, not 64. Where a cell may be
+combined twice, as in a maximum, two overlapping powers make a window. The buffer must have room for vectors that run past
+its end.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ def lanes_from(e: Emitter, a: Any, b: Any, first: int) -> Any:
     return e.builder.shuffle_vector(a, b, order)
 
 
-def spanning(combine: Combine) -> Any:
-    """spans(buffer, first, y, at, out, taps, step, stride): y[at:at + out] = the windows of the buffer from `first` on.
+def spanning(combine: Combine, twice: bool) -> Any:
+    """`twice` says that combining a cell twice is as good as once.
+
+    spans(buffer, first, y, at, out, taps, step, stride): y[at:at + out] = the windows of the buffer from `first` on.
 
     Both are addresses. The buffer is used up if it has y's dtype and there are more than DIRECT taps; see `uses_up`.
     """
@@ -130,6 +133,23 @@ def spanning(combine: Combine) -> Any:
                         e.store(source, i, combine(e, e.load(source, i), e.load(source, e.add(i, ahead))))
                     builder.store(builder.shl(ahead, e.int(1)), power)
 
+            def overlapping() -> None:
+                """buffer[i] combines the greatest power of two of taps from i on; two of them are a window."""
+                reach = e.add(e.mul(stride, builder.sub(out, e.int(1))), e.mul(step, builder.sub(taps, e.int(1))), 1)
+                power, half = e.variable(e.int(1)), builder.ashr(taps, e.int(1))
+                with e.steps(e.int(1), e.add(half, 1), lambda digit: builder.shl(digit, e.int(1))) as digit:
+                    ahead = e.mul(digit, step)
+                    with e.steps(e.int(0), builder.sub(reach, ahead), e.int(e.n)) as i:
+                        e.store(source, i, combine(e, e.load(source, i), e.load(source, e.add(i, ahead))))
+                    builder.store(builder.shl(digit, e.int(1)), power)
+                rest = e.mul(builder.sub(taps, builder.load(power)), step)
+                whole = builder.select(e.equal(stride, 1), builder.and_(out, e.int(-e.n)), e.int(0))
+                with e.steps(e.int(0), whole, e.int(e.n)) as j:
+                    e.store(target, e.add(at, j), combine(e, e.load(source, j), e.load(source, e.add(j, rest))))
+                with e.steps(whole, out, e.int(1)) as j:
+                    i = e.mul(j, stride)
+                    e.put(target, e.add(at, j), combine(e, e.cell(source, i), e.cell(source, e.add(i, rest))))
+
             def choose(*branches: tuple[Any, Any]) -> None:
                 done = builder.append_basic_block("done")
                 for test, write in branches:
@@ -155,7 +175,7 @@ def spanning(combine: Combine) -> Any:
                 (all_of(two, e.equal(taps, 2), beside), lambda: side_by_side(2)),
                 (all_of(e.equal(stride, 4), e.equal(taps, 4), beside), lambda: side_by_side(4)),
                 (all_of(e.equal(stride, 8), e.equal(taps, 8), beside), lambda: side_by_side(8)),
-                *([(e.less(e.int(DIRECT), taps), doubled)] if buffer.dtype == y.dtype else []),
+                *([(e.less(e.int(DIRECT), taps), overlapping if twice else doubled)] if buffer.dtype == y.dtype else []),
                 (one, lambda: several(1)),
                 (two, lambda: several(2)),
                 (e.less(e.int(0), stride), apart),

@@ -15,6 +15,7 @@ from windowgrad.kernels.jit import helper, kernel
 from windowgrad.kernels.scalar import beats as comes_first
 from windowgrad.kernels.simd import beats, lanes, load, load_part, select, splat, store, store_part
 from windowgrad.kernels.winner_rows import clear
+from windowgrad.kernels.winner_search import look_in_place, overlap_much, slide
 
 
 @helper
@@ -108,6 +109,89 @@ def winners_in(top: Any, best: int, number: Any, start: int, count: int, step: i
         if not comes_first(top[best], top[c]):
             total += number[c]
     return total
+
+
+# --- a plane that is one row: read in place ----------------------------------------------------------------------
+
+
+@helper
+def find_next(x: Any, base: int, width: int, following: Any) -> None:
+    """following[i] = the next cell that cell i does not beat. After a window's first winner these are its other winners."""
+    for k in range(width):
+        i = width - 1 - k
+        q = i + 1
+        while q < width and comes_first(x[base + i], x[base + q]):
+            q = following[q]
+        following[i] = q
+
+
+@helper
+def next_winner(x: Any, base: int, c: int, end: int, step: int, following: Any) -> int:
+    """The next cell of a window that equals its winner c, `end` or more if there is none."""
+    if len(following) > 0:
+        return following[c]  # type: ignore[no-any-return]
+    k = c + step
+    while k < end and comes_first(x[base + c], x[base + k]):
+        k += step
+    return k
+
+
+@helper
+def find_first(
+    x: Any, base: int, out: int, start: Any, count: Any, step: int, width: int, following: Any, queue: Any, places: Any
+) -> None:
+    """places = the first winner of each window, −1 if it has no cell."""
+    if len(following) > 0:
+        slide(x, base, out, start, count, queue, places)
+        find_next(x, base, width, following)
+    else:
+        for j in range(out):
+            places[j] = look_in_place(x, base, start[j], count[j], step)
+
+
+@kernel
+def tied_in_place(
+    x: Any, dx: Any, y: Any, split: bool, first: int, last: int, plane: int, start: Any, count: Any, step: int
+) -> None:
+    """As `tied_columns`, of the planes `first` to `last`, each of one row."""
+    out, places = len(start), np.empty(len(start), np.int64)
+    long = plane if overlap_much(plane, step, start, count) else 0
+    following, queue = np.empty(long, np.int64), np.empty(long, np.int64)
+    for p in range(first, last):
+        base = p * plane
+        find_first(x, base, out, start, count, step, plane, following, queue, places)
+        for j in range(out):
+            total, winners, c, end = 0.0, 0.0, places[j], start[j] + count[j] * step
+            while 0 <= c < end:
+                total, winners = total + dx[base + c], winners + 1.0
+                c = next_winner(x, base, c, end, step, following)
+            y[p * out + j] = total / winners if split and winners > 0 else total
+
+
+@kernel
+def tied_in_place_back(
+    x: Any, g: Any, gx: Any, split: bool, first: int, last: int, plane: int, start: Any, count: Any, step: int
+) -> None:
+    """As `tied_columns_back`, of the planes `first` to `last`, each of one row."""
+    out, places = len(start), np.empty(len(start), np.int64)
+    long = plane if overlap_much(plane, step, start, count) else 0
+    following, queue = np.empty(long, np.int64), np.empty(long, np.int64)
+    for p in range(first, last):
+        base = p * plane
+        clear(gx, base, base + plane)
+        find_first(x, base, out, start, count, step, plane, following, queue, places)
+        for j in range(out):
+            c, end, paid, winners = places[j], start[j] + count[j] * step, g[p * out + j], 0.0
+            while split and 0 <= c < end:
+                winners += 1.0
+                c = next_winner(x, base, c, end, step, following)
+            share, c = paid / winners if split else paid, places[j]
+            while 0 <= c < end:
+                gx[base + c] += share
+                c = next_winner(x, base, c, end, step, following)
+
+
+# --- planes of several rows --------------------------------------------------------------------------------------
 
 
 @kernel

@@ -1,7 +1,8 @@
 """First winners of windows of any kind: the greatest value of a window is found first, then its first cell that equals it.
 
 Finding the value is what the forward kernel does, by vectors; and the search ends at the winner. A row of windows that sees a
-NaN is done one cell at a time.
+NaN is done one cell at a time. A plane that is one row is read in place, and windows that overlap much are slid over it, with
+a queue of the cells that may still win: a cell enters and leaves it once, whatever the size of the window.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from windowgrad.kernels.emit import larger
 from windowgrad.kernels.folds import folding
 from windowgrad.kernels.jit import helper, kernel
+from windowgrad.kernels.scalar import beats as comes_first
 from windowgrad.kernels.scalar import winner
 from windowgrad.kernels.simd import address, alive, anywhere, equal, lanes, load, splat
 from windowgrad.kernels.winner_rows import clear
@@ -36,13 +38,60 @@ def first_equal(x: Any, size: int, base: int, rows: Any, low: int, high: int, st
 
 
 @helper
+def overlap_much(width: int, step: int, start: Any, count: Any) -> Any:
+    """Whether windows are to be slid over their row: most cells are in several."""
+    total = 0
+    for j in range(len(count)):
+        total += count[j]
+    return step == 1 and total > 4 * width
+
+
+@helper
+def slide(x: Any, base: int, out: int, start: Any, count: Any, queue: Any, places: Any) -> None:
+    """places = the first greatest cell of each window along one row, −1 if it has none.
+
+    The queue has the cells of a window that no later one beats; the first of them is the winner.
+    """
+    head, tail, cell = 0, 0, 0
+    for j in range(out):
+        places[j] = -1
+        if count[j] > 0:
+            while cell < start[j] + count[j]:
+                while tail > head and comes_first(x[base + cell], x[base + queue[tail - 1]]):
+                    tail -= 1
+                queue[tail] = cell
+                tail += 1
+                cell += 1
+            while queue[head] < start[j]:
+                head += 1
+            places[j] = queue[head]
+
+
+@helper
+def look_in_place(x: Any, base: int, start: int, count: int, step: int) -> int:
+    """The first greatest cell of one window along one row, −1 if it has none."""
+    best = -1
+    for c in range(start, start + count * step, step):
+        if best < 0 or comes_first(x[base + c], x[base + best]):
+            best = c
+    return best
+
+
+@helper
 def find_row(
     x: Any, size: int, base: int, row: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int, out: int,
-    buffer: Any, places: Any,
+    buffer: Any, places: Any, lone: bool, queue: Any,
 ) -> None:  # fmt: skip
     """places = where in the plane the first winner of each window of an output row is, −1 if it has no cell."""
     low, high = ptr[row], ptr[row + 1]
     one_by_one = low == high or step != 1
+    if lone and low < high:
+        if len(queue) > 0:
+            slide(x, base, out, start, count, queue, places)
+        else:
+            for j in range(out):
+                places[j] = look_in_place(x, base, start[j], count[j], step)
+        return
     if not one_by_one:
         one_by_one = anywhere(fold(x, base, rows, low, high, width, buffer, 0))
     for j in range(out):
@@ -62,14 +111,16 @@ def winner_search(
     outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int,
 ) -> None:  # fmt: skip
     """y and found = the value and the place of each winner in its plane, 0 and −1 if there is none."""
-    out, size, space, row_places = len(start), len(x), np.empty(width + lanes(x), x.dtype), np.empty(len(start), np.int64)
+    out, size, lone, row_places = len(start), len(x), plane == width, np.empty(len(start), np.int64)
+    space = np.empty((0 if lone else width) + lanes(x), x.dtype)
+    queue = np.empty(width if lone and overlap_much(width, step, start, count) else 0, np.int64)
     x, y, found, buffer, places = address(x), address(y), address(found), address(space), address(row_places)
     ptr, rows, start, count = address(ptr), address(rows), address(start), address(count)
     for job in range(first, last):
         p, s = job // len(strips), job % len(strips)
         base = p * plane
         for row in range(strips[s, 2], strips[s, 3]):
-            find_row(x, size, base, row, ptr, rows, start, count, step, width, out, buffer, places)
+            find_row(x, size, base, row, ptr, rows, start, count, step, width, out, buffer, places, lone, queue)
             at = (p * outer + row) * out
             for j in range(out):
                 found[at + j] = places[j]
@@ -82,11 +133,13 @@ def winner_search(
 
 @kernel
 def winner_search_back(
-    x: Any, g: Any, gx: Any, first: int, last: int, strips: Any,
+    x: Any, g: Any, gx: Any, backwards: bool, first: int, last: int, strips: Any,
     outer: int, plane: int, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int,
 ) -> None:  # fmt: skip
-    """Each gradient to its winner; strips `first` to `last` of all planes, gx is new."""
-    out, size, space, row_places = len(start), len(x), np.empty(width + lanes(x), x.dtype), np.empty(len(start), np.int64)
+    """Each gradient to its winner; strips `first` to `last` of all planes, gx is new. `backwards`: the last output first."""
+    out, size, lone, row_places = len(start), len(x), plane == width, np.empty(len(start), np.int64)
+    space = np.empty((0 if lone else width) + lanes(x), x.dtype)
+    queue = np.empty(width if lone and overlap_much(width, step, start, count) else 0, np.int64)
     x, g, gx, buffer, places = address(x), address(g), address(gx), address(space), address(row_places)
     ptr, rows, start, count = address(ptr), address(rows), address(start), address(count)
     for job in range(first, last):
@@ -94,8 +147,9 @@ def winner_search_back(
         base, own, end = p * plane, strips[s, 0] * width, strips[s, 1] * width
         clear(gx, base + own, base + end)
         for row in range(strips[s, 2], strips[s, 3]):
-            find_row(x, size, base, row, ptr, rows, start, count, step, width, out, buffer, places)
-            for j in range(out):
+            find_row(x, size, base, row, ptr, rows, start, count, step, width, out, buffer, places, lone, queue)
+            for i in range(out):
+                j = out - 1 - i if backwards else i
                 if own <= places[j] < end:
                     gx[base + places[j]] += g[(p * outer + row) * out + j]
     alive(space)

@@ -17,7 +17,7 @@ import numpy as np
 
 from windowgrad.arguments import ints
 from windowgrad.errors import KindError, WindowError, WindowgradError, show
-from windowgrad.geometry import refuse_unallocatable
+from windowgrad.memory import refuse_unallocatable
 from windowgrad.nn.summary import Row, table
 
 Shape: TypeAlias = tuple[int, ...]

@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.geometry import Adaptive, Column, Geometry, Sliding, Table
-
-Range = tuple[int, int]
+from windowgrad.geometry import Adaptive, Column, Geometry, Range, Sliding, Table
 
 
 @dataclass(frozen=True)
@@ -167,11 +165,13 @@ class Part(Geometry):
     def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
         return tuple(high - low for low, high in self.outputs)
 
-    def table(self, axis: int, n: int) -> Table:
-        table, some, (low, high) = self.whole.table(axis, self.spatial[axis]), slice(*self.outputs[axis]), self.cells[axis]
-        start = np.clip(table.start[some], low, high)
-        count = np.clip(table.start[some] + table.count[some], low, high) - start
-        return Table(np.where(count > 0, start - low, 0), count, 1, table.padded[some], table.skip[some])
+    def table(self, axis: int, n: int, outputs: Range | None = None) -> Table:
+        (first, last), (low, high) = self.outputs[axis], self.cells[axis]
+        some = (first, last) if outputs is None else (first + outputs[0], first + outputs[1])
+        table = self.whole.table(axis, self.spatial[axis], some)
+        start = np.clip(table.start, low, high)
+        count = np.clip(table.start + table.count, low, high) - start
+        return Table(np.where(count > 0, start - low, 0), count, 1, table.padded, table.skip)
 
 
 def geometry_of(whole: Geometry, spatial: Sequence[int], cuts: Sequence[Cut]) -> Geometry:

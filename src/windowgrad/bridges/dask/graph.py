@@ -13,7 +13,8 @@ import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
-from windowgrad.bridges.dask.cuts import Cut, Range, bounds
+from windowgrad.bridges.dask.cuts import Cut, bounds
+from windowgrad.geometry import Range
 
 Key = tuple[Any, ...]
 Tasks = dict[Any, Any]

@@ -1,0 +1,63 @@
+"""The memory a call takes at its peak, estimated before any work: its results, and copies of arrays that kernels cannot read.
+
+A kernel reads cells that are in a row and of a dtype it computes with. Of an array that is not so (a view with steps, a
+`broadcast_to` of any size, float16, an integer) a copy is made, whole or, by the operators of pooling, of a block at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from windowgrad.kernels.sections import sides_of
+from windowgrad.memory import refuse_peak
+from windowgrad.params import MaxParams, Params, PoolParams, Shape
+
+Array = np.ndarray[Any, Any]
+
+LEAST = 1 << 22
+"""A call with fewer cells is not looked at."""
+
+BLOCK = 1 << 22
+"""Cells of a copy that a kernel of pooling makes at a time, unless one window has more."""
+
+
+def refuse(rule: str, params: Params, names: Sequence[str], arrays: Sequence[Array], result: np.dtype[Any]) -> None:
+    """A call that needs more memory than there is, is an error before any work is done; `result` is the output's dtype."""
+    needs = outputs(rule, params, names, arrays, result)
+    for name, array in zip(names, arrays, strict=True):
+        if size := copied(rule, params, array, result):
+            needs[f"a copy of {name}"] = size
+    refuse_peak(needs)
+
+
+def outputs(rule: str, params: Params, names: Sequence[str], arrays: Sequence[Array], result: np.dtype[Any]) -> dict[str, int]:
+    """The bytes of what a rule returns."""
+    if rule == "vjp":
+        inputs = zip(names[:-1], arrays[:-1], strict=True)
+        return {f"the gradient of {name}": array.size * max(array.itemsize, 4) for name, array in inputs}
+    inputs_of = arrays[: len(arrays) // 2] if rule == "jvp" else arrays
+    size = math.prod(params.out_shape(*(array.shape for array in inputs_of)))
+    return {"the output": size * (result.itemsize + (8 if rule == "with_indices" else 0))}
+
+
+def copied(rule: str, params: Params, array: Array, result: np.dtype[Any]) -> int:
+    """The bytes of the copy that is made of an array."""
+    width = max(4, array.itemsize, result.itemsize)
+    if rule == "forward" and isinstance(params, MaxParams):  # these are compared as they are
+        width = array.itemsize * (1 if array.itemsize in (1, 8) or array.dtype.name in ("int32", "float32") else 2)
+    if array.flags.c_contiguous and array.itemsize == width:
+        return 0
+    return min(array.size, at_once(params, array.shape)) * width
+
+
+def at_once(params: Params, shape: Shape) -> int:
+    """The most cells of an input that are copied at a time."""
+    if not isinstance(params, PoolParams):
+        return math.prod(shape)
+    _, spatial = params.geometry.split(shape)
+    sides = sides_of(params.geometry, spatial)
+    return math.prod(shape) if sides is None else max(BLOCK, math.prod(side.reach(1) for side in sides))

@@ -1,0 +1,110 @@
+"""A large call is done block by block. Blocks follow from the shapes, and the results are those of the whole, bit for bit."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+import windowgrad as wg
+from windowgrad.dispatch import run
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
+from windowgrad.kernels import blocks
+from windowgrad.kernels.sections import sides_of
+from windowgrad.ops import OPS
+from windowgrad.params import MaxParams, MeanParams, SmoothParams
+
+CASES = 40
+PADS = (True, False)
+
+
+def some_sliding(draw: random.Random, rank: int) -> Sliding:
+    kernel = tuple(draw.choice((1, 2, 3, 5, 9)) for _ in range(rank))
+    stride = tuple(draw.choice((1, 1, 2, 3, 7)) for _ in range(rank))
+    padding = tuple((draw.choice((0, 0, 1, 4, 30)), draw.choice((0, 0, 2, 25))) for _ in range(rank))
+    dilation = tuple(draw.choice((1, 1, 2, 3)) for _ in range(rank))
+    return Sliding(kernel, stride, padding, dilation, tuple(draw.random() < 0.5 for _ in range(rank)))
+
+
+def some_geometry(draw: random.Random, rank: int) -> Geometry:
+    kind = draw.random()
+    if kind < 0.7:
+        return some_sliding(draw, rank)
+    if kind < 0.95:
+        return Adaptive(tuple(draw.choice((1, 2, 7, 16, 40, None)) for _ in range(rank)))
+    return Global(rank, keepdims=draw.random() < 0.5)
+
+
+def some_case(seed: int) -> tuple[Geometry, tuple[int, ...]]:
+    """A geometry and the shape of an input it has outputs for."""
+    draw = random.Random(seed)
+    while True:
+        rank = draw.choice((1, 1, 2, 2, 3))
+        spatial = tuple(draw.choice((1, 2, 5, 16, 23) if rank > 1 else (5, 64, 101, 300)) for _ in range(rank))
+        geometry = some_geometry(draw, rank)
+        try:
+            if 0 < np.prod(geometry.grid(spatial)) < 20000:
+                return geometry, (*draw.choice(((), (1,), (2,), (2, 3))), *spatial)
+        except wg.WindowError:
+            continue
+
+
+def arrays(shape: tuple[int, ...], seed: int, dtype: str, layout: str) -> np.ndarray:
+    """Small whole numbers, so that every order of summation gives the same sum."""
+    x = np.random.default_rng(seed).integers(-9, 9, shape).astype(dtype)
+    if layout == "reversed":
+        return np.flip(np.flip(x, -1).copy(), -1)
+    return np.asfortranarray(x) if layout == "fortran" else x
+
+
+def results(geometry: Geometry, shape: tuple[int, ...], seed: int, dtype: str, layout: str) -> dict[str, np.ndarray]:
+    x, dx = arrays(shape, seed, dtype, layout), arrays(shape, seed + 1, dtype, layout)
+    g = arrays(geometry.out_shape(shape), seed + 2, dtype, layout)
+    found = {}
+    operators = {f"max_pool {ties}": ("max_pool", MaxParams(geometry, ties=ties)) for ties in ("first", "all", "split")}
+    operators |= {f"avg_pool {pad}": ("avg_pool", MeanParams(geometry, count_include_pad=pad)) for pad in PADS}
+    operators |= {
+        f"smooth {pad}": ("smooth_max_pool", SmoothParams(geometry, 0.5, count_include_pad=pad)) for pad in (True, False)
+    }
+    for title, (name, params) in operators.items():
+        found[f"{title} forward"] = run(OPS[name], "forward", params, x)
+        found[f"{title} jvp"] = run(OPS[name], "jvp", params, x, dx)
+        (found[f"{title} vjp"],) = run(OPS[name], "vjp", params, x, g)
+    found["values"], found["indices"] = run(OPS["max_pool"], "with_indices", MaxParams(geometry), x)
+    return found
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Every call is cut into blocks of a few outputs."""
+
+    def use(tables: int, outputs: int, copied: int, cells: int) -> None:
+        for name, value in {"SMALL": 1, "TABLES": tables, "OUTPUTS": outputs, "COPIED": copied, "CELLS": cells}.items():
+            monkeypatch.setattr(blocks, name, value)
+        blocks.cut_up.cache_clear()
+
+    yield use
+    blocks.cut_up.cache_clear()
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_blocks_give_the_bits_of_the_whole(seed, small_blocks):
+    geometry, shape = some_case(seed)
+    dtype, layout = random.Random(seed).choice(
+        list(itertools.product(("float32", "float64", "float16", "int32"), ("contiguous", "fortran", "reversed")))
+    )
+    whole = results(geometry, shape, seed, dtype, layout)
+    small_blocks(tables=6, outputs=4, copied=8, cells=12)
+    cut = blocks.cut_up(geometry, shape, 1, True, False, False)
+    assert cut is not None or np.prod(geometry.grid(shape[-geometry.rank :])) == 1 or np.prod(shape) <= 12
+    for name, part in results(geometry, shape, seed, dtype, layout).items():
+        assert part.dtype == whole[name].dtype, (name, geometry, shape)
+        np.testing.assert_array_equal(part, whole[name], err_msg=f"{name} {geometry} {shape} {dtype} {layout}")
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_the_fullest_window_is_found_without_a_table(seed):
+    geometry, shape = some_case(seed)
+    _, spatial = geometry.split(shape)
+    sides = sides_of(geometry, spatial)
+    assert [side.most for side in sides] == [int(table.count.max()) for table in geometry.tables(spatial)]
