@@ -108,3 +108,24 @@ def test_the_fullest_window_is_found_without_a_table(seed):
     _, spatial = geometry.split(shape)
     sides = sides_of(geometry, spatial)
     assert [side.most for side in sides] == [int(table.count.max()) for table in geometry.tables(spatial)]
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_where_a_call_is_cut_changes_no_bit_by_layout_or_batch(seed, small_blocks):
+    """Of any floats: the order of sums, and what a smooth maximum is weighed against, follow from the shape of a plane."""
+    geometry, shape = some_case(seed) if seed % 4 else (Sliding((13, 3), 1, ((40, 9), (3, 7))), (2, 3, 30, 25))
+    small_blocks(tables=40, outputs=16, copied=100, cells=60)
+    rng, lead = np.random.default_rng(seed), len(shape) - geometry.rank
+    x, dx = (rng.standard_normal(shape).astype(np.float32) for _ in "ab")
+    x.flat[rng.integers(x.size)] = 3e38
+    g = rng.standard_normal(geometry.out_shape(shape)).astype(np.float32)
+    for name, params in (("avg_pool", MeanParams(geometry)), ("smooth_max_pool", SmoothParams(geometry, 0.5))):
+        op, first = OPS[name], (0,) * lead
+        expected = op.forward(params, x), op.jvp(params, x, dx), *op.vjp(params, x, g)
+        moved = [np.asfortranarray(a) for a in (x, dx, g)]
+        for found in ((op.forward(params, moved[0]), op.jvp(params, *moved[:2]), *op.vjp(params, moved[0], moved[2])),):
+            for a, b in zip(found, expected, strict=True):
+                assert a.tobytes() == b.tobytes(), (name, geometry, shape)
+        alone = op.forward(params, x[first]), op.jvp(params, x[first], dx[first]), *op.vjp(params, x[first], g[first])
+        for a, b in zip(alone, expected, strict=True):
+            assert a.tobytes() == b[first].tobytes(), (name, geometry, shape)

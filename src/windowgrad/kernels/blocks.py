@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from windowgrad.geometry import Geometry, Global, Range
+from windowgrad.geometry import Geometry, Range
 from windowgrad.kernels.pieces import piece_of
 from windowgrad.kernels.plan import regularity
 from windowgrad.kernels.sections import Cut, Side, Windows, section, sides_of
@@ -48,13 +48,18 @@ CELLS = 1 << 18
 
 @dataclass(frozen=True)
 class Block:
-    """Where a block is in the arrays of a call. Of its gradient, `kept` goes to the cells `owned`."""
+    """Where a block is in the arrays of a call.
+
+    It answers for the gradient of the cells `owned`. Of its own gradient, `kept` goes to the cells `seen` among them; no
+    window sees the others.
+    """
 
     geometry: Geometry
     cells: Index
     outputs: Index
     kept: Index
     owned: Index
+    seen: Index
 
 
 @dataclass(frozen=True)
@@ -87,27 +92,47 @@ class Blocks:
     def index(self, lead: Sequence[Range], ranges: Sequence[Range]) -> Index:
         return tuple(slice(*each) for each in (*lead, *ranges))
 
+    @cached_property
+    def has_whole_planes(self) -> bool:
+        """Whether it is cut between planes only."""
+        return all(step >= side.out for side, step in zip(self.sides, self.steps[len(self.lead) :], strict=True))
+
+    def whole_planes(self, lead: Sequence[Range]) -> Block:
+        cells, outputs = ([(0, n) for n in sizes] for sizes in ((side.n for side in self.sides), self.grid))
+        kept = self.index([(0, high - low) for low, high in lead], cells)
+        every = self.index(lead, cells)
+        return Block(self.geometry, every, self.index(lead, outputs), kept, every, every)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """How many outputs there are along each axis of the output that is not a leading one."""
+        return self.geometry.grid([side.n for side in self.sides])
+
     def for_outputs(self, number: int) -> Block:
         """The block that gives some outputs."""
         ranges = self.ranges(number)
         lead, ranges = ranges[: len(self.lead)], ranges[len(self.lead) :]
+        if self.has_whole_planes:
+            return self.whole_planes(lead)
         return self.block(lead, [side.for_outputs(*each) for side, each in zip(self.sides, ranges, strict=True)])
 
     def for_cells(self, number: int) -> Block | None:
         """The block that gives the gradient of some cells; it has no cells if no window sees them, None if there are none."""
         ranges = self.ranges(number)
         lead, ranges = ranges[: len(self.lead)], ranges[len(self.lead) :]
+        if self.has_whole_planes:
+            return self.whole_planes(lead)
         owned = [side.owned(*each) for side, each in zip(self.sides, ranges, strict=True)]
         if any(first >= last for first, last in owned):
             return None
         found = [side.for_cells(*each) for side, each in zip(self.sides, owned, strict=True)]
         cuts = [cut for cut in found if cut is not None]
         if len(cuts) < len(found):
-            return Block(self.geometry, (), (), (), self.index(lead, owned))
+            return Block(self.geometry, (), (), (), self.index(lead, owned), ())
         return self.block(lead, cuts, owned)
 
     def block(self, lead: Sequence[Range], cuts: Sequence[Cut], owned: Sequence[Range] = ()) -> Block:
-        outputs = [] if isinstance(self.geometry, Global) and not self.geometry.keepdims else [cut.outputs for cut in cuts]
+        outputs = [cut.outputs for cut in cuts] if self.grid else []  # a global region may leave no axes
         kind = tuple((cut.before, cut.after, cut.outputs[1] - cut.outputs[0]) for cut in cuts)
         if (geometry := self.kinds.get(kind)) is None:
             geometry = section(self.geometry, self.sides, cuts)
@@ -119,6 +144,7 @@ class Blocks:
             self.index(lead, outputs),
             self.index([(0, high - low) for low, high in lead], [cut.kept for cut in cuts]),
             self.index(lead, owned),
+            self.index(lead, [(cut.cells[0] + cut.kept[0], cut.cells[0] + cut.kept[1]) for cut in cuts]),
         )
 
     def fill(self, results: Sequence[Array], arrays: Sequence[Array], compute: Callable[..., Sequence[Array]]) -> None:
@@ -156,9 +182,12 @@ class Blocks:
         def task(first: int, last: int) -> None:
             for number in range(first, last):
                 block = self.for_cells(number)
-                if block is not None:
-                    some = len(block.cells) > 0
-                    gx[block.owned] = compute(block, x[block.cells], g[block.outputs])[block.kept] if some else 0
+                if block is None:
+                    continue
+                if block.seen != block.owned:
+                    gx[block.owned] = 0
+                if block.seen:
+                    gx[block.seen] = compute(block, x[block.cells], g[block.outputs])[block.kept]
 
         run(task, self.count, x.nbytes + g.nbytes)
 
@@ -179,19 +208,21 @@ def blocks(
     shape: tuple[int, ...] | None = None,
     by_axes: bool = False,
     in_place: bool = True,
+    fixed: bool = False,
 ) -> Blocks | None:
     """How a call is cut whose tables or copies would be large; None if they are not.
 
     x is one of its arrays, of which the kernels read cells of `dtype`; `shape` is that of the input, if x is not the input.
     `by_axes` says that there is a table for each axis and none of rows, `in_place` that kernels read windows that are not
-    regular, of a plane of one row, where they are.
+    regular, of a plane of one row, where they are. `fixed` says that the rounding errors of the results depend on where a
+    plane is cut: then that follows from its shape alone, not from the layout, the dtype or the rest of the batch.
     """
-    if x.size + geometry.far < SMALL:
+    if not fixed and x.size + geometry.far < SMALL:
         return None
     cast = x.dtype != dtype and x.dtype.kind != "b"  # a byte is read as it is
     copies = x.size > COPIED and (cast or not (x.flags.c_contiguous or channels_last(x)))
-    channels = 1 if x.flags.c_contiguous else channels_of(geometry, x)
-    return cut_up(geometry, shape or x.shape, channels, copies, by_axes, in_place)
+    channels = 1 if fixed or x.flags.c_contiguous else channels_of(geometry, x)
+    return cut_up(geometry, shape or x.shape, channels, copies, by_axes, in_place, fixed)
 
 
 def channels_last(x: Array) -> bool:
@@ -206,7 +237,13 @@ def channels_of(geometry: Geometry, x: Array) -> int:
 
 @lru_cache(maxsize=1024)
 def cut_up(
-    geometry: Geometry, shape: tuple[int, ...], channels: int, copies: bool, by_axes: bool, in_place: bool
+    geometry: Geometry,
+    shape: tuple[int, ...],
+    channels: int,
+    copies: bool,
+    by_axes: bool,
+    in_place: bool,
+    fixed: bool = False,
 ) -> Blocks | None:
     lead, spatial = geometry.split(shape)
     sides = sides_of(geometry, spatial)
@@ -216,21 +253,23 @@ def cut_up(
     rows = 1 if by_axes else max(1, math.prod(side.most for side in outer))
     lists = [side.out for side in sides] if by_axes else [math.prod(side.out for side in outer) * rows, last.out * channels]
     row = math.inf if in_place and len(sides) == 1 and regularity(geometry, last.n)[0] == 0 else max(1, ROW // channels)
-    if max(lists) <= TABLES and last.n <= row and not (copies and math.prod(shape) > CELLS):
+    small_planes = not by_axes and math.prod(spatial) > COPIED if fixed else copies
+    if max(lists) <= TABLES and last.n <= row and not small_planes and not (copies and math.prod(shape) > CELLS):
         return None
-    found = Blocks(geometry, lead, sides, steps(lead, sides, rows, channels, (CELLS if copies else math.inf, row), by_axes))
+    room = CELLS if small_planes else math.inf, row, CELLS if copies else math.inf
+    found = Blocks(geometry, lead, sides, steps(lead, sides, rows, channels, room, by_axes))
     return found if found.count > 1 else None
 
 
 def steps(
-    lead: Sequence[int], sides: Sequence[Side], rows: int, channels: int, room: tuple[float, float], by_axes: bool
+    lead: Sequence[int], sides: Sequence[Side], rows: int, channels: int, room: tuple[float, float, float], by_axes: bool
 ) -> tuple[int, ...]:
     """The outputs of a block along every axis, from the last one on: as many as there may be, and after a cut few.
 
-    `room` is how many cells a block may have, and how many along its rows.
+    `room` is how many cells a part of a plane may have, how many along its rows, and how many several planes may have.
     """
     found: list[int] = []
-    taken, entries, cut, (cells, row) = 1, rows, False, room
+    taken, entries, cut, (cells, row, between) = 1, rows, False, room
     for axis, side in enumerate(reversed(sides)):
         step = max(1, OUTPUTS // (channels if axis == 0 else 1 if by_axes else entries))
         most = min(cells, row) if axis == 0 else min(cells, CELLS) if cut else cells
@@ -246,8 +285,8 @@ def steps(
         found.append(step)
     for n in reversed(lead):
         step = 1 if cut and channels == 1 else n
-        if cells < math.inf and not cut:
-            step = max(1, min(n, int(cells) // taken))
+        if between < math.inf and not cut:
+            step = max(1, min(n, int(between) // taken))
         taken, cut, channels = taken * step, cut or step < n, 1
         found.append(step)
     return tuple(found[::-1])

@@ -118,8 +118,6 @@ def form_back(geometry: Geometry, shape: tuple[int, ...], first: bool) -> str:
     """
     lead, spatial = geometry.split(shape)
     p = plan(geometry, spatial)
-    if first and slides(p):  # runs of channels would not slide
-        return "first"
     if first and not reduces_rows(p):
         return "rows"
     return "together" if not first or reduces_rows(p, lead[-1]) else "first"

@@ -15,7 +15,19 @@ from windowgrad.kernels import axes, mean_rows, mean_runs
 from windowgrad.kernels.axes import has_many_rows
 from windowgrad.kernels.blocks import Block, Blocks, blocks
 from windowgrad.kernels.buffers import empty
-from windowgrad.kernels.cells import Array, Layout, added, computed, finished, laid_out, new_layout, out_shape, room, summed
+from windowgrad.kernels.cells import (
+    Array,
+    Layout,
+    added,
+    computed,
+    finished,
+    flat,
+    laid_out,
+    new_layout,
+    out_shape,
+    room,
+    summed,
+)
 from windowgrad.kernels.dtypes import derivative_of, float_of, machine_float
 from windowgrad.kernels.plan import Plan, plan, regularity
 from windowgrad.kernels.spans import depth_of
@@ -37,9 +49,9 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
 def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None, depth: int | None = None) -> Array:
     """The means of all windows; `depth` is that of the whole, if x is a block of it."""
     by_axes = has_many_rows(params.geometry)
-    if (cut := blocks(params.geometry, x, summed(x.dtype), by_axes=by_axes)) is not None:
+    if (cut := blocks(params.geometry, x, summed(x.dtype), by_axes=by_axes, fixed=by_axes)) is not None:
         y, deep = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out, depth_in(cut)
-        cut.fill((y,), (x,), lambda block, x, out: (averaged(within(params, block), x, dtype, *out, deep),))
+        cut.fill((y,), (x,), lambda block, x, out: (averaged(within(params, block), x, dtype, out[0], deep),))
         return y
     if by_axes:
         return averaged_by_axes(params, x, dtype, out)
@@ -78,14 +90,14 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     """One axis after the other, for windows of many rows; in float32 first, and windows with a sum that is not finite again."""
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
-    (lead, spatial), values, shape = geometry.split(x.shape), added(x), out_shape(geometry, x.shape)
+    (lead, spatial), values, shape = geometry.split(x.shape), flat(x), out_shape(geometry, x.shape)
     p, y = plan(axes.along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), computed(dtype))
     steps = depth_of(p.kernel) + geometry.rank + 1  # roundings: along the row, one for each array between, and the last
-    narrow = values.dtype == y.dtype == np.float32 and p.kernel > 0 and steps < 16
+    narrow = summed(x.dtype) == y.dtype == np.float32 and p.kernel > 0 and steps < 16
     by = axis_divisors(params, geometry.tables(spatial))
 
     def sum_slab(slab: axes.Slab, zero: Array) -> Array:
-        part = values[slab.cells]
+        part = added(values[slab.cells])
         rows = part.size // spatial[-1]
         across = empty((rows * p.out,), zero.dtype)
         run(partial(mean_rows.mean_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)

@@ -25,10 +25,10 @@ spans = spanning(plus, False)
 
 
 @helper
-def unlike(buffer: Any, base: int, line: Any, out: int, start: Any, count: Any, step: int) -> None:
-    """Windows that are not all alike, each as its start and its count say; in float64."""
+def unlike(buffer: Any, base: int, line: Any, out: int, start: Any, count: Any, step: int, zero: Any) -> None:
+    """Windows that are not all alike, each as its start and its count say; in the dtype of `zero`."""
     for j in range(out):
-        total = 0.0
+        total = zero
         for t in range(count[j]):
             total += buffer[base + start[j] + t * step]
         line[j] = total
@@ -61,7 +61,7 @@ def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, pla
     """
     outer, plane, out, step, width, taps, stride, before, piece, pieces, (ptr, rows, start, count) = unpacked(plan)
     n, divided_by, lone = lanes(zero), 0.0, taps == 0 and plane == width  # of a plane that is one row, cells are read in place
-    space = np.zeros(reach(0 if lone else width, taps, stride, step, piece, n), zero.dtype)
+    space, nothing = np.zeros(reach(0 if lone else width, taps, stride, step, piece, n), zero.dtype), np.zeros(1, zero.dtype)[0]
     sums, divisors = np.zeros(piece + n, zero.dtype), np.ones(out + n, zero.dtype)
     x, y, buffer, line, by = address(x), address(y), address(space), address(sums), address(divisors)
     row_divisor, col_divisor = address(row_divisor), address(col_divisor)
@@ -79,11 +79,11 @@ def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, pla
                 fill(buffer, right + shift, ends(taps, stride, step, low, high, right + shift), 0)
             target, to = (line, 0) if direct else (buffer, left + shift)
             if lone:
-                unlike(x, base, line, out, start, count, step)
+                unlike(x, base, line, out, start, count, step, nothing)
             else:
                 fold(x, base + left, rows, top, end, right - left, target, to)
             if taps == 0 and not lone:
-                unlike(buffer, low, line, out, start, count, step)
+                unlike(buffer, low, line, out, start, count, step, nothing)
             elif not direct and not lone:
                 spans(buffer, 0, line, 0, high - low, taps, step, stride)
             if row_divisor[row] != divided_by:

@@ -66,7 +66,7 @@ class SomeBins(Geometry):
 class Cut:
     """Outputs of an axis and the cells that are there for them, from which `before` padded cells lie to the first window.
 
-    Of a gradient, the cells `kept` are whole: all windows that see them are among the outputs.
+    Of a gradient, the cells `kept`, counted from the first one, are whole: all windows that see them are among the outputs.
     """
 
     outputs: Range
@@ -102,7 +102,7 @@ class Side(ABC):
 
     @abstractmethod
     def fitting(self, cells: int) -> int:
-        """How many outputs in a row reach over at most so many cells; at least 1."""
+        """How many outputs in a row reach over about so many cells: at least 1, and so many that few cells are seen by two."""
 
     def reach(self, outputs: int) -> int:
         """About how many cells so many outputs reach over."""
@@ -122,13 +122,16 @@ class Side(ABC):
         return first, self.n if high == self.out else max(first, self.within(self.begin(high)))
 
     def for_cells(self, first: int, last: int) -> Cut | None:
-        """The section that gives the gradient of these cells; None if no window reaches over them."""
+        """The section that gives the gradient of these cells; None if no window reaches over them.
+
+        It begins where its first window does: cells before that are seen by none, and are not `kept`.
+        """
         low, high = self.seen_by(first, last)
         if low >= high:
             return None
-        left = min(first, self.within(self.begin(low)))
+        left = self.within(self.begin(low))
         right = max(last, self.within(self.end(high - 1)))
-        return self.cut((low, high), (left, right), (first - left, last - left))
+        return self.cut((low, high), (left, right), (max(first, left) - left, last - left))
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ class Windows(Side):
         return first, min(self.out, (high + self.before - 1) // self.stride + 1)
 
     def fitting(self, cells: int) -> int:
-        return max(1, (cells - self.span) // self.stride + 1)
+        return max(1, (cells - self.span) // self.stride + 1, self.span // self.stride)
 
     def cut(self, outputs: Range, cells: Range, kept: Range) -> Cut:
         (low, high), (first, last) = outputs, cells

@@ -81,7 +81,7 @@ def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> 
     dtype = float_of(x.dtype)
     if is_one_large_region(params, x):
         return smooth_chunks.forward(params, x, dtype, smooth_forward)
-    if (cut := blocks(params.geometry, x, summed(x.dtype), in_place=False)) is not None:
+    if (cut := blocks(params.geometry, x, summed(x.dtype), in_place=False, fixed=True)) is not None:
         y = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out
         cut.fill((y,), (x,), lambda block, x, out: (smooth_forward(within(params, block), x, *out),))
         return y
@@ -106,7 +106,10 @@ def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
     if is_one_large_region(params, x):
         return smooth_chunks.jvp(params, x, dx, dtype, smooth_forward, smooth_jvp)
     by_x, by_dx = (x, summed(x.dtype)), (dx, summed(dx.dtype))
-    if (cut := blocks(params.geometry, *by_x, in_place=False) or blocks(params.geometry, *by_dx, in_place=False)) is not None:
+    if (
+        cut := blocks(params.geometry, *by_x, in_place=False, fixed=True)
+        or blocks(params.geometry, *by_dx, in_place=False, fixed=True)
+    ) is not None:
         y = empty(out_shape(params.geometry, x.shape), dtype)
         cut.fill((y,), (x, dx), lambda block, x, dx, out: (smooth_jvp(within(params, block), x, dx),))
         return y
@@ -130,7 +133,10 @@ def smooth_vjp(params: SmoothParams, x: Array, g: Array) -> tuple[Array]:
     if is_one_large_region(params, x):
         return (smooth_chunks.vjp(params, x, g, dtype, smooth_forward, smooth_vjp),)
     by_x, by_g = (x, summed(x.dtype)), (g, summed(g.dtype), x.shape)
-    if (cut := blocks(params.geometry, *by_x, in_place=False) or blocks(params.geometry, *by_g, in_place=False)) is not None:
+    if (
+        cut := blocks(params.geometry, *by_x, in_place=False, fixed=True)
+        or blocks(params.geometry, *by_g, in_place=False, fixed=True)
+    ) is not None:
         gx = empty(x.shape, dtype)
         cut.gather(gx, x, g, lambda block, x, g: smooth_vjp(within(params, block), x, g)[0])
         return (gx,)
