@@ -28,10 +28,9 @@ spans = spanning(plus)
 def unlike(buffer: Any, line: Any, out: int, start: Any, count: Any, step: int) -> None:
     """Windows that are not all alike, each as its start and its count say."""
     for j in range(out):
-        total = buffer[start[j]] * 0
+        line[j] = 0
         for t in range(count[j]):
-            total += buffer[start[j] + t * step]
-        line[j] = total
+            line[j] += buffer[start[j] + t * step]
 
 
 @helper
