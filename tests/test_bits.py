@@ -217,3 +217,26 @@ def test_a_window_that_is_summed_again_changes_no_other_one(strange):
     x[0, 4, 100:102] = strange
     after = wg.avg_pool2d(x, 3)
     assert np.argwhere(before != after).tolist() == [[0, 1, 33]]
+
+
+# --- array functions ---------------------------------------------------------------------------------------------
+
+SUMS = {
+    "sum": wg.sum,
+    "sum over the first axis": lambda x: wg.sum(x, 0),
+    "sum over two axes": lambda x: wg.sum(x, (0, 2), keepdims=True),
+    "mean": wg.mean,
+    "mean over the last axis": lambda x: wg.mean(x, -1),
+    "mse": lambda x: wg.mse(x, np.zeros_like(x)),
+    "log_softmax": lambda x: wg.log_softmax(x, 1),
+    "cross_entropy": lambda x: wg.cross_entropy(x[:, :, 0], np.arange(len(x)) % x.shape[1]),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_sums_of_array_functions_have_the_same_bits_in_any_layout(name, dtype):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((17, 13, 40)).astype(dtype)
+    for layout in LAYOUTS.values():
+        check([np.asarray(SUMS[name](layout(x, 1, rng)))], [np.asarray(SUMS[name](x))], name)

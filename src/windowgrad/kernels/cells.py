@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Layout:
         return np.moveaxis(y.reshape(moved), -1, self.channel)
 
 
-FORMS = ("first", "rows", "together", "alone")
+Form = Literal["first", "rows", "together", "alone"]
 """How kernels see the channels of a layout.
 
 "first": channels first, as everywhere; arrays of another layout are copied.
@@ -52,7 +52,7 @@ FORMS = ("first", "rows", "together", "alone")
 """
 
 
-def laid_out(params: PoolParams, x: Array, form: str = "rows", shape: tuple[int, ...] | None = None) -> Layout:
+def laid_out(params: PoolParams, x: Array, form: Form = "rows", shape: tuple[int, ...] | None = None) -> Layout:
     """The layout of a call by that of one of its arrays; `shape` is that of the input, if x is not the input."""
     shape = shape or x.shape
     if not is_channels_last(x, params.geometry, shape):
@@ -66,7 +66,7 @@ def is_channels_last(x: Array, geometry: Geometry, shape: tuple[int, ...]) -> bo
     return channel >= 0 and not x.flags.c_contiguous and np.moveaxis(x, channel, -1).flags.c_contiguous
 
 
-def new_layout(geometry: Geometry, shape: tuple[int, ...], form: str) -> Layout:
+def new_layout(geometry: Geometry, shape: tuple[int, ...], form: Form) -> Layout:
     lead, spatial = geometry.split(shape)
     out = (*lead, *geometry.grid(spatial))
     if form == "first":
@@ -76,7 +76,7 @@ def new_layout(geometry: Geometry, shape: tuple[int, ...], form: str) -> Layout:
 
 
 @lru_cache(maxsize=256)
-def kept_layout(geometry: Geometry, shape: tuple[int, ...], form: str) -> Layout | None:
+def kept_layout(geometry: Geometry, shape: tuple[int, ...], form: Form) -> Layout | None:
     """The layout found by the shape of the whole array; None if its plan is too large to keep."""
     found = new_layout(geometry, shape, form)
     return found if found.plan.size < SMALL else None

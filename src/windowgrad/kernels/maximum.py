@@ -18,6 +18,7 @@ from windowgrad.kernels.blocks import Block, blocks
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.cells import (
     Array,
+    Form,
     added,
     cells,
     computed,
@@ -76,7 +77,7 @@ class Shares:
     by_rows: tuple[Any, ...] | None
 
 
-def shares(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, form: str, itemsize: int, cut: Cut) -> Shares:
+def shares(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, form: Form, itemsize: int, cut: Cut) -> Shares:
     """`cut` tells whose rows a strip owns. What follows from the shapes is kept with small plans."""
     spatial, limits = params.geometry.split(shape)[1], (winner_strips.BLOCK, winner_strips.SPANS)
     return kept_shares(p.size, params.geometry, spatial, channels, form == "together", 32 // itemsize, cut, *limits)
@@ -110,15 +111,15 @@ def slides(p: Plan) -> bool:
 
 
 @lru_cache(maxsize=256)
-def form_back(geometry: Geometry, shape: tuple[int, ...], first: bool) -> str:
+def form_back(geometry: Geometry, shape: tuple[int, ...], first: bool) -> Form:
     """How a gradient sees channels that stand last, so that a cell adds up its windows in the order of channels first.
 
-    For the `first` winners, rows first where `winner_rows` does it for one channel alone, else window after window, which any
-    form does. For all winners, those of a row of windows first.
+    For the `first` winners of windows of several kinds, or far apart: window after window, which every form does. Of others:
+    rows first, as `winner_rows` does it, if the runs are not too long. For all winners: those of a row of windows first.
     """
     lead, spatial = geometry.split(shape)
     p = plan(geometry, spatial)
-    if first and not reduces_rows(p):
+    if first and (p.kernel == 0 or p.stride > 2):
         return "rows"
     return "together" if not first or reduces_rows(p, lead[-1]) else "first"
 
@@ -227,7 +228,7 @@ def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
         cut.gather(gx, x, g, lambda block, x, g: max_vjp(within(params, block), x, g)[0])
         return (gx,)
     last = is_channels_last(x, params.geometry, x.shape)
-    form = form_back(params.geometry, x.shape, params.ties == "first") if last else "first"
+    form: Form = form_back(params.geometry, x.shape, params.ties == "first") if last else "first"
     layout = laid_out(params, x, form)
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     values, gradients = paired(layout.stored(x), layout.stored(g), dtype)

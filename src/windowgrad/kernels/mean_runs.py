@@ -111,13 +111,10 @@ def add_doubled(buffer: Any, line: Any, outputs: int, run: int, apart: int, taps
 
 @helper
 def add_columns(
-    x: Any, at: int, rows: Any, top: int, end: int, columns: int, run: int, buffer: Any, room: int, wide: Any, line: Any
+    x: Any, at: int, rows: Any, top: int, end: int, columns: int, run: int, buffer: Any, room: int, line: Any
 ) -> None:
-    """line = the sum of the columns from `at` on, one after the other in float64, as `unlike` adds them.
-
-    `room` columns are in the buffer at a time, and `wide` has the sum of those before.
-    """
-    fill(wide, 0, run, 0)
+    """line = the sum of the columns from `at` on, one after the other; `room` of them are in the buffer at a time."""
+    fill(line, 0, run, 0)
     done = 0
     while done < columns:
         some = min(room, columns - done)
@@ -125,11 +122,9 @@ def add_columns(
         for t in range(some):
             c = 0
             while c < run:
-                store(wide, c, load(wide, c) + load_as(buffer, t * run + c, wide))
-                c += lanes(wide)
+                store(line, c, load(line, c) + load(buffer, t * run + c))
+                c += lanes(line)
         done += some
-    for c in range(run):
-        line[c] = wide[c]
 
 
 @helper
@@ -161,8 +156,7 @@ def mean_runs(
     for q in range(len(places)):
         places[q] = cells[q] * run
     x, y, buffer, line, by, rows = address(x), address(y), address(space), address(sums), address(divisors), address(places)
-    total = np.empty(run + n)
-    row_divisor, col_divisor, wide = address(row_divisor), address(col_divisor), address(total)
+    row_divisor, col_divisor = address(row_divisor), address(col_divisor)
     paired = in_pairs(taps, step, stride)
     for job in range(first, last):
         row, low = job // pieces, job % pieces * piece
@@ -173,7 +167,7 @@ def mean_runs(
             fill(y, at, at + (high - low) * run, 0)
             continue
         if taps == 0:
-            add_columns(x, base + start[low] * run, rows, top, end, count[low], run, buffer, room, wide, line)
+            add_columns(x, base + start[low] * run, rows, top, end, count[low], run, buffer, room, line)
         else:
             fill(buffer, 0, (left + shift) * run, 0)
             fill(buffer, (right + shift) * run, ((high - 1 - low) * stride + (taps - 1) * step + 1) * run, 0)
@@ -197,7 +191,6 @@ def mean_runs(
     alive(sums)
     alive(divisors)
     alive(places)
-    alive(total)
 
 
 # --- backwards ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from windowgrad.autograd.arrays.operands import operand, operands
 from windowgrad.autograd.arrays.records import CrossEntropyParams, MseParams, PickParams, PlaceParams, SoftmaxParams
 from windowgrad.autograd.arrays.reductions import averaged, averaged_objects, divided, mean
 from windowgrad.autograd.arrays.reductions import sum as total
-from windowgrad.autograd.arrays.rules import Array, broadcast_to, cast, native_op
+from windowgrad.autograd.arrays.rules import Array, added, broadcast_to, cast, native_op
 from windowgrad.dispatch import run
 from windowgrad.errors import KindError, OptionError, show
 from windowgrad.functional.call import Call
@@ -69,7 +69,7 @@ def _log_softmax(params: SoftmaxParams, x: Array) -> Any:
         return x
     wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
     rest = wide - wide.max(axis=params.axis, keepdims=True)
-    y = rest - np.log(np.exp(rest).sum(axis=params.axis, keepdims=True))
+    y = rest - np.log(added(np.exp(rest), axis=params.axis, keepdims=True))
     return y.astype(x.dtype, copy=False)
 
 

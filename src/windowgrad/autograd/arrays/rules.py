@@ -25,7 +25,11 @@ from windowgrad.spec.scalar import cells
 Array = np.ndarray[Any, np.dtype[Any]]
 Rule = Callable[..., Any]
 
-added: Callable[..., Any] = np.add.reduce
+
+def added(x: Array, **told: Any) -> Any:
+    """NumPy's sum of a C-ordered array: of another layout NumPy adds the cells in another order."""
+    flags = x.flags
+    return np.add.reduce(x if flags.c_contiguous and flags.aligned else x.copy(order="C"), **told)
 
 
 def native_op(
