@@ -108,3 +108,15 @@ def test_the_fullest_window_is_found_without_a_table(seed):
     _, spatial = geometry.split(shape)
     sides = sides_of(geometry, spatial)
     assert [side.most for side in sides] == [int(table.count.max()) for table in geometry.tables(spatial)]
+
+
+@pytest.mark.parametrize("padding", [((40, 40), (40, 40)), ((0, 0), (3, 7)), ((9, 0), (0, 60))])
+def test_blocks_of_windows_of_many_rows_give_what_the_whole_gives(padding, small_blocks):
+    """Blocks of nothing but padding too."""
+    geometry, shape = Sliding((13, 3), 1, padding), (2, 30, 25)
+    x = arrays(shape, 0, "float32", "contiguous")
+    whole = wg.max_pool2d(x, (13, 3), 1, padding), wg.avg_pool2d(x, (13, 3), 1, padding)
+    small_blocks(tables=6, outputs=4, copied=8, cells=12)
+    assert blocks.cut_up(geometry, shape, 1, False, True, True) is not None
+    np.testing.assert_array_equal(wg.max_pool2d(x, (13, 3), 1, padding), whole[0])
+    np.testing.assert_array_equal(wg.avg_pool2d(x, (13, 3), 1, padding), whole[1])
