@@ -39,7 +39,7 @@ def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None,
     by_axes = has_many_rows(params.geometry)
     if (cut := blocks(params.geometry, x, summed(x.dtype), by_axes=by_axes)) is not None:
         y, deep = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out, depth_in(cut)
-        cut.fill((y,), (x,), lambda block, x, out: (averaged(within(params, block), x, dtype, *out, deep),))
+        cut.fill((y,), (x,), lambda block, x, out: (averaged(within(params, block), x, dtype, out[0], deep),))
         return y
     if by_axes:
         return averaged_by_axes(params, x, dtype, out)
