@@ -89,14 +89,13 @@ def beyond_output(operator: str, rule: str, kind: str, dtype: str = "float32") -
     return peak_extra(measured) - sizes[0]
 
 
-def memory() -> dict[str, int]:
+def memory(only: str) -> dict[str, int]:
+    """The bytes beyond the result of every call whose name has the text `only`."""
     wg.set_buffer_cap(0)
-    float32 = [(operator, rule, kind) for operator in OPERATORS for rule in rules(operator) for kind in shapes(WARM)]
-    found = {f"{operator} {rule}, {kind}": beyond_output(operator, rule, kind) for operator, rule, kind in float32}
-    for dtype in ("float16", "int16"):
-        for operator in ("max", "avg"):
-            found[f"{operator} forward, 3 s1, {dtype}"] = beyond_output(operator, "forward", "3 s1", dtype)
-    return found
+    calls = [(operator, rule, kind, "float32") for operator in OPERATORS for rule in rules(operator) for kind in shapes(WARM)]
+    calls += [(operator, "forward", "3 s1", dtype) for operator in ("max", "avg") for dtype in ("float16", "int16")]
+    named = {f"{operator} {rule}, {kind}, {dtype}": (operator, rule, kind, dtype) for operator, rule, kind, dtype in calls}
+    return {name: beyond_output(*call) for name, call in named.items() if only in name}
 
 
 # --- time --------------------------------------------------------------------------------------------------------
@@ -130,11 +129,12 @@ def times(samples: int, seconds: float) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--only", default="", help="of the calls of --memory, those whose name has this text")
     parser.add_argument("--samples", type=int, default=SAMPLES)
     parser.add_argument("--seconds", type=float, default=3.0)
     chosen = parser.parse_args()
     if chosen.memory:
-        print(json.dumps(memory()))
+        print(json.dumps(memory(chosen.only)))
     else:
         wg.set_num_threads(THREADS)
         wg.set_buffer_cap(1 << 30)

@@ -129,3 +129,15 @@ def test_where_a_call_is_cut_changes_no_bit_by_layout_or_batch(seed, small_block
         alone = op.forward(params, x[first]), op.jvp(params, x[first], dx[first]), *op.vjp(params, x[first], g[first])
         for a, b in zip(alone, expected, strict=True):
             assert a.tobytes() == b[first].tobytes(), (name, geometry, shape)
+
+
+@pytest.mark.parametrize("padding", [((40, 40), (40, 40)), ((0, 0), (3, 7)), ((9, 0), (0, 60))])
+def test_blocks_of_windows_of_many_rows_give_what_the_whole_gives(padding, small_blocks):
+    """Blocks of nothing but padding too."""
+    geometry, shape = Sliding((13, 3), 1, padding), (2, 30, 25)
+    x = arrays(shape, 0, "float32", "contiguous")
+    whole = wg.max_pool2d(x, (13, 3), 1, padding), wg.avg_pool2d(x, (13, 3), 1, padding)
+    small_blocks(tables=6, outputs=4, copied=8, cells=12)
+    assert blocks.cut_up(geometry, shape, 1, False, True, True) is not None
+    np.testing.assert_array_equal(wg.max_pool2d(x, (13, 3), 1, padding), whole[0])
+    np.testing.assert_array_equal(wg.avg_pool2d(x, (13, 3), 1, padding), whole[1])

@@ -15,6 +15,7 @@ from windowgrad.geometry import Geometry, Sliding, Table
 from windowgrad.kernels.axis_rows import CELLS, PIECE, max_axis, sum_axis
 from windowgrad.kernels.buffers import empty
 from windowgrad.kernels.plan import product
+from windowgrad.kernels.sections import SomeWindows
 from windowgrad.kernels.threads import run
 
 Array = np.ndarray[Any, Any]
@@ -45,9 +46,10 @@ def has_many_rows(geometry: Geometry) -> bool:
 def along(geometry: Sliding, axis: int) -> Sliding:
     """The windows of one axis."""
     one = slice(axis, axis + 1 or None)
-    return Sliding(
-        geometry.kernel[one], geometry.stride[one], geometry.padding[one], geometry.dilation[one], geometry.ceil_mode[one]
-    )
+    windows = geometry.kernel[one], geometry.stride[one]
+    if isinstance(geometry, SomeWindows):
+        return SomeWindows(Sliding(*windows, 0, geometry.dilation[one]), geometry.padding[one], geometry.outputs[one])
+    return Sliding(*windows, geometry.padding[one], geometry.dilation[one], geometry.ceil_mode[one])
 
 
 @dataclass(frozen=True)

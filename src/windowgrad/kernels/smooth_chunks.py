@@ -20,7 +20,7 @@ from windowgrad.kernels.sections import SomeBins
 from windowgrad.kernels.threads import run
 from windowgrad.params import SmoothParams
 
-LARGE = 1 << 22
+LARGE = 1 << 20
 """Cells of a plane that is cut into chunks."""
 
 CHUNK = 1 << 17
