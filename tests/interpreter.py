@@ -5,15 +5,15 @@ import subprocess
 import sys
 
 
-def fresh(code, **environment):
-    """What the code prints to either stream; it must end well, and without a warning."""
+def fresh(code, timeout=60, **environment):
+    """What the code prints to either stream; it must end well, in time, and without a warning."""
     found = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env=os.environ | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=timeout,
     )
     assert found.returncode == 0, found.stdout
     return found.stdout

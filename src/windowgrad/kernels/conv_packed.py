@@ -37,7 +37,7 @@ def may_list_planes(one: Pass, itemsize: int) -> bool:
 
 def fill_unseen(one: Pass, bias: Array, y: Array, adds: bool) -> None:
     """The pixels that meet no tap have the bias only."""
-    if not adds and sum(gather.pixels for gather in one.gathers) < one.pixels:
+    if one.has_unseen and not adds:
         y.reshape(-1, len(bias), one.pixels)[...] = bias[:, None]
 
 

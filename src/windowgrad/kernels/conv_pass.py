@@ -73,6 +73,11 @@ class Pass:
         return (conv_plan.forwards(self.window, self.size, self.grid),)
 
     @cached_property
+    def has_unseen(self) -> bool:
+        """Whether some pixels meet no tap."""
+        return sum(gather.pixels for gather in self.gathers) < self.pixels
+
+    @cached_property
     def planes(self) -> Planes | None:
         """How a plane is convolved in a box; None where the box would be too large."""
         size, grid = (self.grid, self.size) if self.back else (self.size, self.grid)

@@ -98,7 +98,7 @@ def multiplied(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array) ->
     """Puts the sum into y; gives its strange lanes."""
     strange, extra = 0, flat(bias, y.dtype)
     for i, (a, b) in enumerate(pairs):
-        strange = conv.compute(role, a, b, extra if i == 0 else np.zeros_like(extra), y, i > 0)
+        strange = conv.compute(role, a, b, extra if i == 0 else np.zeros(extra.shape, y.dtype), y, i > 0)
     return strange
 
 

@@ -47,6 +47,7 @@ def derivative_of(primal: DType, given: DType) -> DType:
     return primal if is_float(primal) else float_of(given)
 
 
+@cache
 def promoted(*dtypes: DType) -> DType:
     """As NumPy promotes them; bfloat16, which it cannot promote with most others, counts among others as float32."""
     kinds = set(dtypes)
