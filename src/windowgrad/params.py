@@ -121,8 +121,16 @@ def _check_beta(beta: Any) -> None:
         raise KindError(f"beta={show(beta)}: must be a real number, not {kind}")
     if isinstance(beta, (Real, Decimal)) and not _is_finite(beta):
         raise OptionError(f"beta={show(beta)}: must be finite; use max_pool for the limit")
-    if beta == 0:
+    if _may_be_zero(beta):
         raise OptionError(f"beta={show(beta)}: must not be zero; the smooth maximum tends to infinity there")
+
+
+def _may_be_zero(value: Any) -> bool:
+    """Whether it is neither above 0 nor below: 0 itself, a dual number whose value is 0, an interval around 0."""
+    try:
+        return not (value > 0 or value < 0)
+    except TypeError:  # a scalar that has no < but may have ==
+        return bool(value == 0)
 
 
 def _is_scalar(value: Any) -> bool:

@@ -82,7 +82,7 @@ def _log_softmax_objects(params: SoftmaxParams, x: Array) -> Any:
 
 
 def greatest(a: Any, b: Any) -> Any:
-    return b if scalar.greater(b, a) else a
+    return scalar.extreme((a, b), scalar.greater, "max")
 
 
 def each(function: Any, x: Array) -> Any:
