@@ -15,12 +15,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from operator import index
 from typing import Any
 
 import numpy as np
 
-from windowgrad.arguments import Padding, Pairs, Size, as_int, axes, counted, flag, flags, ints, pairs
+from windowgrad.arguments import Padding, Pairs, Size, as_int, axes, counted, flag, flags, ints, pairs, sizes
 from windowgrad.caches import keep
 from windowgrad.errors import WindowError, show
 
@@ -69,7 +68,7 @@ class Geometry(ABC):
 
     def split(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """`shape` as (leading axes, spatial axes); every spatial axis must have a cell."""
-        shape = tuple(index(n) for n in shape)
+        shape = sizes("shape", shape)
         if len(shape) < self.rank:
             has = counted("axis", len(shape))
             raise WindowError(f"shape {shape} has {has}: the window has {show(self.rank)}, and they are the last ones")
@@ -89,6 +88,9 @@ class Geometry(ABC):
 
     def _rows(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[int, Table]]:
         """Where output `o` stands in the table of each axis."""
+        spatial, o = sizes("shape", spatial), sizes("output", o)
+        if len(spatial) != self.rank:
+            raise WindowError(f"shape={show(spatial)}: has {counted('axis', len(spatial))}, the window has {show(self.rank)}")
         tables = self.tables(spatial)
         if len(o) != len(tables) or not all(0 <= i < len(table.start) for i, table in zip(o, tables, strict=True)):
             raise WindowError(f"output {show(tuple(o))}: must be a place in the output of shape {self.grid(spatial)}")
@@ -324,6 +326,8 @@ def _memory() -> int:
 def refuse_unallocatable(shape: Sequence[int], itemsize: int, what: str = "output") -> None:
     """An array larger than this machine's memory is an error before any work is done."""
     need = math.prod(shape) * itemsize
+    if math.prod(n for n in shape if n) * itemsize > sys.maxsize >= need:  # which NumPy cannot make, though it has no cell
+        raise WindowError(f"{what} of shape {show(tuple(shape))}: too large for an array")
     if need > _memory():
         raise WindowError(
             f"{what} of shape {show(tuple(shape))}: needs {_bytes(need)}, this machine has {_bytes(_memory())} of memory"

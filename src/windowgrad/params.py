@@ -92,9 +92,9 @@ class MeanParams(PoolParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flag("count_include_pad", self.count_include_pad)
+        object.__setattr__(self, "count_include_pad", flag("count_include_pad", self.count_include_pad))
         if self.divisor_override is not None:
-            as_int("divisor_override", self.divisor_override, 1)
+            object.__setattr__(self, "divisor_override", as_int("divisor_override", self.divisor_override, 1))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class SmoothParams(PoolParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flag("count_include_pad", self.count_include_pad)
+        object.__setattr__(self, "count_include_pad", flag("count_include_pad", self.count_include_pad))
         _check_beta(self.beta)
 
     @property
@@ -154,7 +154,7 @@ class ConvParams(Params):
     def __post_init__(self) -> None:
         if not isinstance(self.window, Sliding):
             raise KindError(f"window={show(self.window)}: must be a Sliding geometry")
-        as_int("groups", self.groups, 1)
+        object.__setattr__(self, "groups", as_int("groups", self.groups, 1))
 
     def out_shape(self, *shapes: Shape) -> Shape:
         x, w = shapes[:2]

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from windowgrad.autograd import arrays as ops
-from windowgrad.dispatch import check_array
+from windowgrad.dispatch import cell_kinds, check_array
 from windowgrad.errors import KindError, WindowError, WindowgradError
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -212,6 +212,8 @@ def as_value(name: str, value: Any) -> Any:
     if isinstance(value, np.generic):
         value = np.asarray(value)
     check_array(name, value)
+    if value.dtype.kind == "O":
+        cell_kinds(value)
     return value
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from windowgrad.autograd.tracer import as_value
-from windowgrad.errors import KindError, WindowError
+from windowgrad.errors import KindError, WindowError, show
 
 NAMESPACE = "windowgrad"
 
@@ -16,7 +16,10 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves, and the structure around them. A dataclass is opened like a dict, whatever its class."""
     import optree
 
-    leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+    try:
+        leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+    except RecursionError:
+        raise KindError(f"{show(tree)}: is nested too deeply, perhaps it holds itself") from None
     while new := {type(leaf) for leaf in leaves if is_record(leaf)}:
         for kind in new:
             register(kind)

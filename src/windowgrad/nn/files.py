@@ -43,8 +43,13 @@ def save(path: Path, params: Any, *, extra: Mapping[str, Any] | None = None) -> 
 
     where = _path(path)
     arrays: Arrays = {}
-    structure = json.dumps(_flattened(params, (), arrays))
-    notes = json.dumps(_plain({} if extra is None else extra))
+    try:
+        structure = json.dumps(_flattened(params, (), arrays))
+        notes = json.dumps(_plain({} if extra is None else extra))
+    except RecursionError:
+        raise KindError("params or extra: is nested too deeply, perhaps it holds itself") from None
+    except ValueError as error:  # an integer of more digits than Python writes
+        raise OptionError(f"params or extra: cannot be written as JSON: {error}") from None
     about = {"format": FORMAT, "version": str(VERSION), "structure": structure, "extra": notes}
     data = serialised(arrays, about | {"checksum": _checksum(arrays, structure, notes)})
     with _replacing(where) as file:
@@ -139,6 +144,8 @@ def _path(path: Any) -> str:
         return os.path.realpath(os.fsdecode(path))  # through a link, not in its place
     except TypeError:
         raise KindError(f"path={show(path)}: must be a string or a path, not {type(path).__name__}") from None
+    except ValueError as error:  # a zero byte in it
+        raise OptionError(f"path={show(path)}: must be the name of a file: {error}") from None
 
 
 @contextmanager

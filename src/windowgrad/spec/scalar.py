@@ -49,7 +49,8 @@ def greater(a: Any, b: Any) -> bool:
 
 def ordered(a: Any, b: Any) -> bool:
     """Whether one is greater or both are equal, NaN included."""
-    if (type(a) in TOTAL and type(b) in TOTAL) or is_nan(a) or is_nan(b) or a > b or type(a).__eq__ is object.__eq__:
+    kind: Any = type(a)
+    if (kind in TOTAL and type(b) in TOTAL) or is_nan(a) or is_nan(b) or a > b or kind.__eq__ is object.__eq__:
         return True
     return bool(a < b or a == b or _holds_both(a, b))
 
@@ -112,6 +113,20 @@ def log(a: Any) -> Any:
     return _function(a, "log")
 
 
+def _float_exp(a: float) -> float:
+    try:
+        return math.exp(a)
+    except OverflowError:
+        return math.inf
+
+
+def _float_log(a: float) -> float:
+    return math.log(a) if a > 0 or math.isnan(a) else -math.inf if a == 0 else math.nan
+
+
+FLOATS = {"exp": _float_exp, "log": _float_log}  # as NumPy's: infinity and NaN are results, not errors
+
+
 def _function(a: Any, name: str) -> Any:
     own = getattr(a, name, None) or (getattr(a, "ln", None) if name == "log" else None)
     if callable(own):  # mpmath's numbers have an attribute exp that is an integer
@@ -119,7 +134,7 @@ def _function(a: Any, name: str) -> Any:
     if isinstance(a, np.floating):
         return getattr(np, name)(a)
     if isinstance(a, float):
-        return getattr(math, name)(a)
+        return FLOATS[name](a)
     if type(a).__module__.startswith("mpmath"):
         return getattr(a.context, name)(a)
     kind = type(a).__name__
@@ -129,7 +144,7 @@ def _function(a: Any, name: str) -> Any:
 def cells(x: Any) -> Array:
     """The array as a grid of Python scalars. NumPy's integers become Python's: theirs wrap around."""
     objects: Array = np.asarray(x, dtype=object)
-    if not any(isinstance(cell, np.integer) for cell in objects.flat):
+    if not any(isinstance(cell, np.integer) for cell in objects.reshape(-1)):  # not `flat`, which has at most 32 axes
         return objects
     exact: Array = np.frompyfunc(lambda cell: int(cell) if isinstance(cell, np.integer) else cell, 1, 1)(objects)
     return np.asarray(exact, dtype=object)
@@ -149,7 +164,7 @@ def zeros(shape: Sequence[int], like: Array) -> Array:
 
 def zero_of(x: Array) -> Any:
     """The zero of the same kind as the cells of x."""
-    return zero_like(x.flat[0]) if x.size else 0
+    return zero_like(x.reshape(-1)[0]) if x.size else 0
 
 
 class Window(NamedTuple):
