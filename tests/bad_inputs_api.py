@@ -327,4 +327,24 @@ NETWORKS = [
     ),
 ]
 
-CASES = ARRAYS + SHAPES + DERIVATIVES + NETWORKS
+
+def foreign(package: str) -> Any:
+    """An array of a package that need not be installed: known by the name of its module."""
+    return type("Array", (), {"__module__": f"{package}.core", "shape": (4, 4), "dtype": np.dtype(float)})()
+
+
+def hinted(package: str, hint: str) -> Bad:
+    text = f"x: must be a NumPy array, not {package}.core.Array; {hint} [max_pool2d(x: float64(4, 4), kernel_size=2)]"
+    return Bad(f"an array of {package}", lambda: wg.max_pool2d(foreign(package), 2), wg.KindError, text)
+
+
+FOREIGN = [
+    hinted("xarray", "x.data is the array inside"),
+    hinted("zarr", "dask.array.from_zarr(x) computes lazily, x[...] reads it all into memory"),
+    hinted("h5py", "dask.array.from_array(x) computes lazily, x[...] reads it all into memory"),
+    hinted("pandas", "x.to_numpy() makes it one"),
+    hinted("cupy", "cupy.asnumpy(x) makes it one"),
+    hinted("elsewhere", "numpy.asarray(x) may make it one"),
+]
+
+CASES = FOREIGN + ARRAYS + SHAPES + DERIVATIVES + NETWORKS
