@@ -276,6 +276,31 @@ DERIVATIVES = [
         "primals: cells of type NoneType are no numbers that a direction can have: NoneType takes no arguments",
     ),
     Bad(
+        "a key that Python does not print",
+        lambda: wg.grad(lambda x: x)({10**5000: "a"}),
+        wg.KindError,
+        "primals[0][2**16609…]: must be a NumPy array, not str; numpy.asarray(primals[0][2**16609…]) may make it one; "
+        "every leaf of an argument must be a number or an array",
+    ),
+    Bad(
+        "a structure that Python does not print",
+        lambda: wg.jvp(lambda x: x, ({10**5000: 1.0},), (1.0,)),
+        wg.WindowError,
+        "tangents: must be nested as primals: <PyTreeSpec>, not (*,)",
+    ),
+    Bad(
+        "a record that is none",
+        lambda: wg.ops.OPS["max_pool"].forward((10**5000,), X),
+        wg.KindError,
+        "params=(2**16609…,): max_pool takes MaxParams",
+    ),
+    Bad(
+        "gradients at infinity",
+        lambda: wg.check_grads(lambda x: x, np.inf),
+        wg.GradientError,
+        "f: ⟨g, J·dx⟩ of jvp and of a small step differ: np.float64(-0.016609573669127884) and np.float64(nan)",
+    ),
+    Bad(
         "a value under differentiation in an array of objects",
         lambda: wg.jvp(lambda x: wg.sum(np.frompyfunc(lambda n: x * n, 1, 1)(np.arange(2))), (1.0,), (1.0,)),
         wg.KindError,
@@ -311,6 +336,12 @@ NETWORKS = [
         lambda: nn.sgd(10**400),
         wg.OptionError,
         "learning_rate=2**1328…: must be finite and not negative",
+    ),
+    Bad(
+        "an array as the dtype of parameters",
+        lambda: nn.Linear(3).init(np.random.default_rng(0), (5,), np.ones(2)),
+        wg.KindError,
+        "dtype=array([1., 1.]): must be float16, float32 or float64",
     ),
     Bad(
         "a path with a zero byte",

@@ -20,7 +20,7 @@ import numpy as np
 
 from windowgrad import output
 from windowgrad.arguments import counted
-from windowgrad.errors import DivisionError, KindError, OptionError, WindowError, WindowgradError
+from windowgrad.errors import DivisionError, KindError, OptionError, WindowError, WindowgradError, show
 from windowgrad.geometry import refuse_unallocatable
 from windowgrad.kernels.dtypes import conv_dtype, float_of, is_supported, native
 from windowgrad.params import Params
@@ -135,7 +135,7 @@ def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs:
     `needs` says of each input whether its gradient is wanted of a vjp; what is not wanted is None.
     """
     if type(params) is not op.params:  # a subclass is another operator's
-        raise KindError(f"params={params!r}: {op.name} takes {op.params.__name__}")
+        raise KindError(f"params={show(params, 240)}: {op.name} takes {op.params.__name__}")
     if not PLAIN.issuperset(map(type, arrays)):
         for place, array in enumerate(arrays):
             announced = computes_itself(type(array))  # type: ignore[arg-type]  # mypy holds that a type has no hash

@@ -83,5 +83,10 @@ def _entries(values: Iterable[object], count: int, depth: int) -> str:
     return inner + (", …" if count > MOST else "")
 
 
+def place(path: Iterable[object]) -> str:
+    """Where something stands in nested values: `[0]['weight']`."""
+    return "".join(f"[{show(key)}]" for key in path)
+
+
 def cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"

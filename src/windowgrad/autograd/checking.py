@@ -50,17 +50,25 @@ def _check(f: Function, primals: tuple[Any, ...], order: int, tolerance: float |
     ours, scale = _dot(gs, pushed), _dot([abs(p) for p in gs], [abs(p) for p in pushed])
     _agree(f"{name}: ⟨g, J·dx⟩ of jvp and ⟨Jᵀ·g, dx⟩ of vjp", ours, _dot(pulled, dxs), scale, 0 if exact else loose)
     step = _step(xs)
-    ahead, behind = (
-        trees.flatten(f(*trees.unflatten(structure, [x + way * step * dx for x, dx in zip(xs, dxs, strict=True)])))[0]
-        for way in (1, -1)
-    )
-    slope = [np.asarray((np.asarray(a) - np.asarray(b)) / (2 * step)) for a, b in zip(ahead, behind, strict=True)]
+    ahead, behind = (trees.flatten(f(*trees.unflatten(structure, _moved(xs, dxs, way * step))))[0] for way in (1, -1))
+    slope = _slope(ahead, behind, 2 * step)
     _agree(f"{name}: ⟨g, J·dx⟩ of jvp and of a small step", ours, _dot(gs, slope), scale, loose)
     if order > 1:
         _check(lambda *p: jvp(f, p, tangents)[1], primals, order - 1, tolerance, rng, f"the jvp of {name}")
         _check(lambda *p: vjp(f, *p)[1](g), primals, order - 1, tolerance, rng, f"the vjp of {name}")
 
 
+@np.errstate(all="ignore")
+def _moved(xs: Leaves, dxs: Leaves, step: Any) -> Leaves:
+    return [x + step * dx for x, dx in zip(xs, dxs, strict=True)]
+
+
+@np.errstate(all="ignore")
+def _slope(ahead: Leaves, behind: Leaves, step: Any) -> Leaves:
+    return [np.asarray((np.asarray(a) - np.asarray(b)) / step) for a, b in zip(ahead, behind, strict=True)]
+
+
+@np.errstate(all="ignore")
 def _agree(what: str, a: Any, b: Any, scale: Any, tolerance: float) -> None:
     size = max(abs(scale), abs(b))
     loose: Any = Decimal(tolerance) if isinstance(size, Decimal) else tolerance  # decimals do not mix with floats
@@ -100,6 +108,7 @@ def _is_exact(array: Any) -> bool:
     return bool(array.dtype == object and all(isinstance(cell, (int, Fraction)) for cell in array.reshape(-1)))
 
 
+@np.errstate(all="ignore")
 def _dot(left: Leaves, right: Leaves) -> Any:
     arrays = map(np.asarray, (*left, *right))  # NumPy makes lone numbers of arrays without axes
     wide = [a if a.dtype == object else a.astype(float) for a in arrays]

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from windowgrad.errors import KindError, OptionError, show
+from windowgrad.errors import KindError, OptionError, place, show
 
 FORMAT, VERSION = "windowgrad", 1
 KINDS = ("float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool")
@@ -84,15 +84,17 @@ def _flattened(value: Any, path: tuple[Any, ...], arrays: Arrays) -> Any:
     if type(value) is dict:
         for key in value:
             if type(key) is not str:
-                raise KindError(f"params{_at(path)}: a key must be a string, not {show(key)}")
+                raise KindError(f"params{place(path)}: a key must be a string, not {show(key)}")
         return {"dict": {key: _flattened(entry, (*path, key), arrays) for key, entry in value.items()}}
     wanted = "a NumPy array, a tuple, a list, a dict, a number, a string or None"
-    raise KindError(f"params{_at(path)}: must be {wanted}, not {type(value).__module__}.{type(value).__qualname__}")
+    raise KindError(f"params{place(path)}: must be {wanted}, not {type(value).__module__}.{type(value).__qualname__}")
 
 
 def _named(array: Any, path: tuple[Any, ...], arrays: Arrays) -> str:
     if array.dtype.name not in KINDS:
-        raise KindError(f"params{_at(path)}: an array of {array.dtype} cannot be stored; it must be one of {', '.join(KINDS)}")
+        raise KindError(
+            f"params{place(path)}: an array of {array.dtype} cannot be stored; it must be one of {', '.join(KINDS)}"
+        )
     name = ".".join(map(str, path)).encode("utf-8", "backslashreplace").decode()
     while name in arrays or name == "__metadata__":  # the one name that safetensors keeps for itself
         name += "~"
@@ -121,11 +123,7 @@ def _plain(value: Any, path: tuple[Any, ...] = ()) -> Any:
     if isinstance(value, Mapping) and all(type(key) is str for key in value):
         return {key: _plain(entry, (*path, key)) for key, entry in value.items()}
     wanted = "a number, a string, None, a list, or a dict with strings as keys" if path else "a dict with strings as keys"
-    raise KindError(f"extra{_at(path)}={show(value)}: must be {wanted}, as JSON has them, not {type(value).__qualname__}")
-
-
-def _at(path: tuple[Any, ...]) -> str:
-    return "".join(f"[{key!r}]" for key in path)
+    raise KindError(f"extra{place(path)}={show(value)}: must be {wanted}, as JSON has them, not {type(value).__qualname__}")
 
 
 def _checksum(arrays: Arrays, *texts: str) -> str:

@@ -128,7 +128,7 @@ def check_init(rng: object, dtype: Any) -> np.dtype[Any]:
     if not isinstance(rng, np.random.Generator):
         raise KindError(f"rng={show(rng)}: must be a numpy.random.Generator; write numpy.random.default_rng(seed)")
     for kind in map(np.dtype, (np.float16, np.float32, np.float64)):
-        if dtype is not None and kind == dtype:
+        if isinstance(dtype, (str, type, np.dtype)) and kind == dtype:
             return kind
     raise KindError(f"dtype={show(dtype)}: must be float16, float32 or float64")
 

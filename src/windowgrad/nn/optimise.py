@@ -17,6 +17,7 @@ import numpy as np
 
 from windowgrad.arguments import as_int
 from windowgrad.errors import KindError, OptionError, WindowError, show
+from windowgrad.errors import place as shown_place
 
 PIECE = 1 << 15
 """Cells that are updated at a time: few enough that all passes over them find them in the cache."""
@@ -147,7 +148,7 @@ def _mapped(rule: Callable[..., None], results: int, kinds: str, **trees: Any) -
 
 
 def _alike(place: tuple[Any, ...], names: list[str], row: tuple[Any, ...], kinds: str) -> list[Array]:
-    at = "".join(f"[{key!r}]" for key in place)
+    at = shown_place(place)
     _check_parameter(f"{names[0]}{at}", row[0], kinds)
     arrays = [np.asarray(value) for value in row]
     for name, array in zip(names, arrays, strict=True):
@@ -162,8 +163,7 @@ def _computed(place: tuple[Any, ...], rule: Callable[..., None], piece: list[Arr
     try:
         rule(*piece)
     except TypeError as error:  # of cells that are objects
-        at = "".join(f"[{key!r}]" for key in place)
-        raise KindError(f"params{at}: its cells do not compute with those of the gradients: {error}") from None
+        raise KindError(f"params{shown_place(place)}: its cells do not compute with those of the gradients: {error}") from None
 
 
 def _flattened(name: str, tree: Any) -> tuple[list[Any], Any]:
@@ -197,7 +197,7 @@ def _zeros(params: Any, kinds: str) -> Any:
     import optree
 
     def zeros(place: tuple[Any, ...], value: Any) -> Array:
-        _check_parameter("params" + "".join(f"[{key!r}]" for key in place), value, kinds)
+        _check_parameter("params" + shown_place(place), value, kinds)
         return np.zeros(value.shape, value.dtype)
 
     _flattened("params", params)
