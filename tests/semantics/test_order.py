@@ -142,6 +142,17 @@ def test_a_smooth_maximum_of_intervals_holds_that_of_every_choice():
         assert y.low <= exact <= y.high
 
 
+@pytest.mark.parametrize("chunks", [1, 2, 3])
+def test_cells_in_different_chunks_are_not_decided_by_their_place_either(chunks):
+    import dask.array as da
+
+    x = row(Interval, LOW, OVER, MIDDLE)
+    with pytest.raises(wg.KindError, match="neither is greater"):
+        wg.global_max_pool1d(da.from_array(x, chunks=chunks)).compute(scheduler="synchronous")
+    x[1] = Interval(*HIGH)
+    assert wg.global_max_pool1d(da.from_array(x, chunks=chunks)).compute(scheduler="synchronous").tolist() == [x[1]]
+
+
 # --- a window without a cell -------------------------------------------------------------------------------------
 
 NOTHING = Window((0,), [], 0)
