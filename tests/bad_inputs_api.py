@@ -332,6 +332,12 @@ NETWORKS = [
         "grads['w']: must be an array of numbers as params is, not of <U1",
     ),
     Bad(
+        "gradients in rows of different lengths",
+        lambda: nn.sgd(0.1).update(np.ones(2), (2, (1, 1)), {}),
+        wg.KindError,
+        "grads=(2, (1, 1)): must be an array of numbers, not tuple",
+    ),
+    Bad(
         "a learning rate beyond floats",
         lambda: nn.sgd(10**400),
         wg.OptionError,

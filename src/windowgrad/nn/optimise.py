@@ -150,13 +150,20 @@ def _mapped(rule: Callable[..., None], results: int, kinds: str, **trees: Any) -
 def _alike(place: tuple[Any, ...], names: list[str], row: tuple[Any, ...], kinds: str) -> list[Array]:
     at = shown_place(place)
     _check_parameter(f"{names[0]}{at}", row[0], kinds)
-    arrays = [np.asarray(value) for value in row]
+    arrays = [_as_array(f"{name}{at}", value) for name, value in zip(names, row, strict=True)]
     for name, array in zip(names, arrays, strict=True):
         if array.dtype.kind not in ("Ofiub" if arrays[0].dtype.kind == "O" else "fiub"):
             raise KindError(f"{name}{at}: must be an array of numbers as {names[0]} is, not of {array.dtype}")
         if array.shape != arrays[0].shape:
             raise WindowError(f"{name}{at} of shape {array.shape}: must be {arrays[0].shape}, as in {names[0]}")
     return arrays
+
+
+def _as_array(name: str, value: Any) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError:  # rows of different lengths
+        raise KindError(f"{name}={show(value)}: must be an array of numbers, not {type(value).__name__}") from None
 
 
 def _computed(place: tuple[Any, ...], rule: Callable[..., None], piece: list[Array]) -> None:
