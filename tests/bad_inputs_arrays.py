@@ -147,7 +147,8 @@ CASES = [
         "x a masked array",
         lambda: wg.max_pool2d(np.ma.masked_equal(X, 0), 2),
         wg.KindError,
-        "x: a masked array, and a masked cell has no meaning here; fill it first, as by x.filled(0)"
+        "x: a masked array, and a masked cell has no meaning here; fill it with what it should count as: "
+        "x.filled(-numpy.inf) never wins a maximum, x.filled(0) adds nothing to a sum (but a mean counts the cell)"
         " [max_pool2d(x: float32(3, 8, 8), kernel_size=2)]",
     ),
     Bad(
@@ -247,7 +248,7 @@ CASES = [
         "cells that do not mix",
         lambda: wg.avg_pool1d(cells(Fraction(1), Decimal(1)), 2),
         wg.KindError,
-        "avg_pool cannot compute with cells of type Decimal, Fraction: unsupported operand type(s) for +=: "
+        "avg_pool cannot compute with cells of type Decimal, Fraction: unsupported operand type(s) for +: "
         "'Fraction' and 'decimal.Decimal'"
         " [avg_pool1d(x: object(1, 2), kernel_size=2)]",
     ),

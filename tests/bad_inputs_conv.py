@@ -46,7 +46,8 @@ CASES = [
         "weight masked",
         lambda: wg.conv2d(X, np.ma.masked_equal(WEIGHT, 1)),
         wg.KindError,
-        "weight: a masked array, and a masked cell has no meaning here; fill it first, as by weight.filled(0)"
+        "weight: a masked array, and a masked cell has no meaning here; fill it with what it should count as: "
+        "weight.filled(-numpy.inf) never wins a maximum, weight.filled(0) adds nothing to a sum (but a mean counts the cell)"
         " [conv2d(x: float32(3, 8, 8), weight: float32(4, 3, 3, 3))]",
     ),
     Bad(

@@ -1,5 +1,6 @@
 """The `windowgrad` command, run as a user runs it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,10 @@ import windowgrad as wg
 ROOT = Path(__file__).parent.parent
 
 
-def windowgrad(arguments, cwd=None):
+def windowgrad(arguments, cwd=None, **environment):
     command = [sys.executable, "-c", "from windowgrad.cli import main; main()", *arguments.split()]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={"COLUMNS": "80", "PATH": ""})
+    environment |= {"COLUMNS": "80", "PATH": "", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
 
 
 def test_version_is_the_one_of_the_package():
@@ -41,6 +43,24 @@ output (0, 0)         output (0, 1)         output (0, 2)
 """
         in result.stdout
     )
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_explain_draws_in_ascii_where_the_terminal_has_no_other_signs(encoding):
+    asked = "explain max_pool1d --input 5 --kernel 3 --stride 2 --padding 1 --ceil-mode --limit 2"
+    plain, drawn = windowgrad(asked, PYTHONIOENCODING=encoding), windowgrad(asked)
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert plain.stdout.isascii()
+    for sign, mark in (("■", "#"), ("·", "."), ("□", "o"), ("×", "x"), ("…", "...")):
+        drawn.stdout = drawn.stdout.replace(sign, mark)
+    assert plain.stdout == drawn.stdout
+    assert "\no # # . . ." in plain.stdout
+
+
+def test_no_command_fails_for_want_of_a_sign():
+    result = windowgrad("conform --only nothing-of-the-kind-β", PYTHONIOENCODING="ascii")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
 
 
 def test_explain_marks_the_overhang_of_ceil_mode_apart_from_padding():

@@ -208,6 +208,7 @@ def test_an_epoch_that_has_begun_is_finished(tmp_path, few):
         ({"checkpoint": Path("/no/c")}, "--checkpoint=/no/c: the folder /no does not exist"),
         ({"checkpoint": Path("/")}, "--checkpoint=/: is a folder, must be a file"),
         ({"picture": Path("x"), "checkpoint": Path("x")}, "--picture=x: must not be the file of the checkpoint"),
+        ({"picture": Path("x.gif")}, "--picture=x.gif: must end in .png or .pdf"),
         ({"resume": True}, "{}/demo.safetensors: there is no such file; a run without --resume makes it"),
     ],
 )
@@ -278,6 +279,13 @@ def test_a_checkpoint_that_does_not_fit_is_refused_and_left_as_it_is(tmp_path, m
     assert path.read_bytes() == content
 
 
+def test_a_picture_is_in_the_format_of_its_name(tmp_path, few):
+    for name, start in (("a.PDF", b"%PDF-"), ("b.pdf", b"%PDF-"), ("c.png", b"\x89PNG"), ("d", b"\x89PNG")):
+        printed(tmp_path, picture=tmp_path / name, epochs=1)
+        assert (tmp_path / name).read_bytes().startswith(start)
+    assert (tmp_path / "a.PDF").read_bytes() == (tmp_path / "b.pdf").read_bytes()
+
+
 def test_an_interrupted_picture_leaves_no_half_of_it(tmp_path, monkeypatch, few):
     import matplotlib.figure
 
@@ -294,5 +302,5 @@ def test_an_interrupted_picture_leaves_no_half_of_it(tmp_path, monkeypatch, few)
 @pytest.mark.parametrize("missing", ["sklearn.datasets", "matplotlib"])
 def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch, tmp_path, missing):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(wg.KindError, match=r"needs scikit-learn and matplotlib: pip install 'windowgrad\[demo\]'"):
+    with pytest.raises(wg.KindError, match=r"needs more packages: pip install scikit-learn matplotlib pillow$"):
         printed(tmp_path)

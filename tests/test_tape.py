@@ -63,7 +63,7 @@ def test_shared_nodes_accumulate():
 def test_fractions_go_through_the_same_tape_and_floats_agree_with_them():
     ours, exactly = wg.Tape(), wg.Tape()
     floats, fractions = small_network(ours), small_network(exactly, Fraction)
-    assert float(floats) == fractions.value[()]
+    assert float(floats.value) == fractions.value[()]
     g, h = ours.backward(floats), exactly.backward(fractions)
     for name in ("x", "w", "b"):
         assert all(isinstance(cell, (int, Fraction)) for cell in h[name].flat)
@@ -183,17 +183,13 @@ def test_names_are_unique_and_values_are_numbers():
     assert len(tape.nodes) == 1
 
 
-def test_a_variable_is_not_mistaken_for_an_array_or_a_condition():
+def test_a_variable_stands_beside_numpy_arrays_but_is_none():
     x = wg.Tape().leaf(np.ones(2))
-    with pytest.raises(wg.KindError, match=r"take its \.value"):
+    with pytest.raises(wg.KindError, match=r"by numpy\.asarray\(x\.value\)"):
         np.asarray(x)
-    with pytest.raises(wg.KindError, match="neither true nor false"):
-        bool(x)
-    for compare in (lambda: x > 0, lambda: x <= 0, lambda: x < x, lambda: np.ones(2) <= x):
-        with pytest.raises(wg.KindError, match=r"neither greater nor less than another; compare its \.value"):
-            compare()
     assert (np.ones(2) + x).value.tolist() == [2, 2]
-    assert float(wg.sum(x)) == 2
+    assert (np.ones(2) <= x).tolist() == [True, True]
+    assert float(wg.sum(x).value) == 2
 
 
 def test_the_table_has_a_line_for_each_node():

@@ -29,14 +29,21 @@ def as_int(name: str, value: object, least: int, where: str = "") -> int:
     return number
 
 
+MOST_AXES = 64
+"""NumPy's arrays have no more."""
+
+
 def _is_sequence(value: object) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 1
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
-def axes(name: str, value: object, rank: int | None = None) -> tuple[object, ...]:
-    """One entry per axis. With a known rank a lone value stands for every axis; with no rank it is refused."""
+def axes(name: str, value: object, rank: int | None = None, forms: bool = False) -> tuple[object, ...]:
+    """One entry per axis. With a known rank a lone value stands for every axis; with no rank it is refused.
+
+    `forms` says that the function has 1d, 2d and 3d forms, which take a lone value.
+    """
     if not _is_sequence(value):
         if isinstance(value, (set, frozenset, dict)):
             wanted = "an integer or a tuple with one entry per axis"
@@ -48,20 +55,40 @@ def axes(name: str, value: object, rank: int | None = None) -> tuple[object, ...
             if isinstance(value, int) and value.bit_length() < 64
             else f", not {type(value).__name__}"
         )
-        other = ", or call the 1d, 2d or 3d function" if hint[0] == ";" and name in ("kernel_size", "output_size") else ""
+        other = ", or call the 1d, 2d or 3d function" if hint[0] == ";" and forms else ""
         raise KindError(f"{name}={show(value)}: must be a tuple with one entry per axis{hint}{other}")
-    entries = tuple(cast(Iterable[object], value))
-    if rank is not None and len(entries) != rank:
+    count = len(cast(Sequence[object], value))
+    if count > MOST_AXES or (rank is not None and count != rank):
+        shown = show(tuple(cast(Iterable[object], value)) if count <= MOST_AXES else value)
+        wanted = f"for {counted('axis', rank)}" if rank is not None else f"an array has at most {MOST_AXES} axes"
         hint = "; a (before, after) pair per axis is written ((before, after),)" if (name, rank) == ("padding", 1) else ""
-        raise WindowError(f"{name}={show(entries)}: has {counted('entry', len(entries))} for {counted('axis', rank)}{hint}")
-    if not entries:
+        raise WindowError(f"{name}={shown}: has {counted('entry', count)}{', ' if rank is None else ' '}{wanted}{hint}")
+    if not count:
         raise WindowError(f"{name}=(): must have at least one entry")
-    return entries
+    return tuple(cast(Iterable[object], value))
 
 
 def counted(word: str, count: int) -> str:
     """`1 axis`, `2 axes`."""
     return f"{show(count)} {word if count == 1 else {'axis': 'axes', 'entry': 'entries'}.get(word, word + 's')}"
+
+
+def shape_of(name: str, array: object) -> tuple[int, ...]:
+    """The shape of what should be an array; a class has none, though its instances do."""
+    shape = None if isinstance(array, type) else getattr(array, "shape", None)
+    if not isinstance(shape, (tuple, list)):
+        kind = f"the class {array.__name__}" if isinstance(array, type) else type(array).__name__
+        raise KindError(f"{name}: must be an array, not {kind}; write numpy.asarray(...)")
+    return tuple(shape)
+
+
+def sizes(name: str, value: object) -> tuple[int, ...]:
+    """A shape: any number of integers, of which none is negative."""
+    if type(value) is tuple and all(type(n) is int and n >= 0 for n in value):
+        return value
+    if not _is_sequence(value):
+        raise KindError(f"{name}={show(value)}: must be a tuple of integers, not {type(value).__name__}")
+    return ints(name, value, least=0) if len(cast(Sequence[object], value)) else ()
 
 
 def ints(name: str, value: object, rank: int | None = None, least: int = 1) -> tuple[int, ...]:
@@ -73,9 +100,9 @@ def pairs(name: str, value: object, rank: int | None = None) -> Pairs:
     """One (before, after) pair per axis; a lone integer is both."""
 
     def pair(axis: int, entry: object) -> tuple[int, int]:
-        both = tuple(cast(Iterable[object], entry)) if _is_sequence(entry) else (entry, entry)
-        if len(both) != 2:
+        if _is_sequence(entry) and len(cast(Sequence[object], entry)) != 2:
             raise WindowError(f"{name}={show(entry)} on axis {axis}: must be an integer or a (before, after) pair")
+        both = tuple(cast(Iterable[object], entry)) if _is_sequence(entry) else (entry, entry)
         try:
             return as_int(name, both[0], 0), as_int(name, both[1], 0)
         except (KindError, WindowError) as error:  # name the whole entry, not the half of it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -76,10 +77,11 @@ def explain(
     )
     answer = drawing.answer(question)
     console = Console(highlight=False)
+    written = drawing.written_in(console.encoding)
     console.print(f"{operator}: input {_by(spatial)} -> output {_by(answer.out)}", markup=False)
     console.print(f"{answer.geometry}\n", markup=False, soft_wrap=True)
     for line in drawing.lines(answer, limit, console.width):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(written(line), markup=False, soft_wrap=True)
 
 
 def _spatial(text: str) -> tuple[int, ...]:
@@ -96,7 +98,7 @@ def demo(
     pool: Annotated[str | None, typer.Option(help="The pooling: max, smooth or avg; max if not given.")] = None,
     epochs: Annotated[int | None, typer.Option(help="How often to go through the images; 12 if not given.")] = None,
     seed: Annotated[int | None, typer.Option(help="Where the random numbers start; 0 if not given.")] = None,
-    picture: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("demo.png"),
+    picture: Annotated[Path, typer.Option(help="Where to write the picture, a .png or a .pdf.")] = Path("demo.png"),
     checkpoint: Annotated[Path, typer.Option(help="Where to write the checkpoint.")] = Path("demo.safetensors"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
 ) -> None:
@@ -155,7 +157,7 @@ def pyramid(
     try:
         from windowgrad import pyramid as work
     except ModuleNotFoundError as error:
-        raise KindError(f"pyramid needs {error.name}: pip install 'windowgrad[dask]'") from error
+        raise KindError(f"pyramid needs {error.name}: pip install 'dask[array]' zarr") from error
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(highlight=False)
@@ -176,6 +178,8 @@ def pyramid(
 
 def main() -> None:
     """Run the command; a wrong argument is one line on standard error and exit status 2, Ctrl-C is 130."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode shows ? where it has no sign
     try:
         app()
     except WindowgradError as error:

@@ -20,13 +20,13 @@ import numpy as np
 
 from windowgrad import output, peak
 from windowgrad.arguments import counted
-from windowgrad.errors import KindError, WindowError
+from windowgrad.errors import DivisionError, KindError, OptionError, WindowError, WindowgradError, show
 from windowgrad.kernels.dtypes import conv_dtype, float_of, is_supported, native
 from windowgrad.memory import refuse_unallocatable
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
-NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set)
+NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set, type, np.ndarray)
 
 KERNELS: dict[str, tuple[str, str, Callable[..., np.dtype[Any]]]] = {
     # operator          (module of kernels, prefix of its functions there, dtype of the result from those of the inputs)
@@ -52,19 +52,39 @@ BRIDGES = {
 }
 
 
+@np.errstate(all="ignore")
 def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
     """The meaning itself, over whatever scalars the arrays hold. It does not write into an array, and gives all gradients."""
-    kinds = {type(cell) for array in arrays for cell in array.flat}
+    kinds = {kind for array in arrays for kind in cell_kinds(array)}
     for kind in kinds:
         if issubclass(kind, NOT_SCALARS):
             raise KindError(f"{op.name} cannot compute with cells of type {kind.__name__}: a cell must be a real number")
     try:
         return getattr(op, rule)(params, *arrays)
-    except KindError:
-        raise
-    except TypeError as error:
+    except (TypeError, ArithmeticError, ValueError) as error:
+        if isinstance(error, WindowgradError):
+            raise
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise KindError(f"{op.name} cannot compute with cells of type {names}: {error}") from error
+        ours = (
+            KindError
+            if isinstance(error, TypeError)
+            else DivisionError
+            if isinstance(error, ZeroDivisionError)
+            else OptionError
+        )
+        raise ours(f"{op.name} cannot compute with cells of type {names}: {error}") from error
+
+
+def cell_kinds(array: np.ndarray[Any, Any]) -> set[type]:
+    """The types of the cells of an array of objects. What computes for itself stands for an array, and in none."""
+    kinds = set(map(type, array.reshape(-1)))  # not `flat`, which has at most 32 axes
+    for kind in kinds:
+        if computes_itself(kind) is not None:
+            raise KindError(
+                f"an array of objects with cells of type {kind.__name__}, which compute for themselves: their derivatives "
+                f"would be lost; use functions of wg on each {kind.__name__} as a whole"
+            )
+    return kinds
 
 
 @np.errstate(all="ignore")
@@ -115,7 +135,7 @@ def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs:
     `needs` says of each input whether its gradient is wanted of a vjp; what is not wanted is None.
     """
     if type(params) is not op.params:  # a subclass is another operator's
-        raise KindError(f"params={params!r}: {op.name} takes {op.params.__name__}")
+        raise KindError(f"params={show(params, 240)}: {op.name} takes {op.params.__name__}")
     if not PLAIN.issuperset(map(type, arrays)):
         for place, array in enumerate(arrays):
             announced = computes_itself(type(array))  # type: ignore[arg-type]  # mypy holds that a type has no hash
@@ -155,7 +175,7 @@ def computes_itself(kind: Any) -> Callable[..., Any] | None:
     if (own := getattr(kind, "__windowgrad__", None)) is not None:
         return own  # type: ignore[no-any-return]
     for base in kind.__mro__:
-        if (bridge := BRIDGES.get(base.__module__.partition(".")[0])) is not None:
+        if (bridge := BRIDGES.get(str(base.__module__).partition(".")[0])) is not None:
             return import_module(bridge).compute  # type: ignore[no-any-return]
     return None
 
@@ -202,15 +222,46 @@ def argument_names(op: Op, rule: str, given: int) -> list[str]:
 
 def check_array(name: str, array: Any) -> None:
     if isinstance(array, np.ma.MaskedArray):
-        raise KindError(f"{name}: a masked array, and a masked cell has no meaning here; fill it first, as by {name}.filled(0)")
-    if not isinstance(array, np.ndarray):
-        kind = (
-            type(array).__qualname__
-            if type(array).__module__ == "builtins"
-            else f"{type(array).__module__}.{type(array).__qualname__}"
+        raise KindError(
+            f"{name}: a masked array, and a masked cell has no meaning here; fill it with what it should count as: "
+            f"{name}.filled(-numpy.inf) never wins a maximum, "
+            f"{name}.filled(0) adds nothing to a sum (but a mean counts the cell)"
         )
-        raise KindError(f"{name}: must be a NumPy array, not {kind}; numpy.asarray({name}) may make it one")
+    if not isinstance(array, np.ndarray):
+        raise KindError(f"{name}: must be a NumPy array, not {kind_of(array)}; {conversion(name, array)}")
     check_dtype(name, array.dtype)
+
+
+CONVERSIONS = {
+    # the package a class comes from   how to get at what can be computed with
+    "xarray": "{}.data is the array inside",
+    "zarr": "dask.array.from_zarr({}) computes lazily, {}[...] reads it all into memory",
+    "h5py": "dask.array.from_array({}) computes lazily, {}[...] reads it all into memory",
+    "dask": "{}.compute() makes it one",
+    "torch": "{}.numpy() makes it one; torch.autograd differentiates tensors",
+    "jax": "numpy.asarray({}) makes it one; jax.grad differentiates JAX arrays",
+    "jaxlib": "numpy.asarray({}) makes it one; jax.grad differentiates JAX arrays",
+    "pandas": "{}.to_numpy() makes it one",
+    "cupy": "cupy.asnumpy({}) makes it one",
+    "tensorflow": "{}.numpy() makes it one",
+}
+
+
+def conversion(name: str, array: Any) -> str:
+    """What to write instead. The package is known by the name of the class's module, and is not imported."""
+    if isinstance(array, type):
+        return "an instance may be one"
+    for base in type(array).__mro__:
+        if (said := CONVERSIONS.get(str(base.__module__).partition(".")[0])) is not None:
+            return said.format(name, name)
+    return f"numpy.asarray({name}) may make it one"
+
+
+def kind_of(array: Any) -> str:
+    kind = type(array)
+    if isinstance(array, type):
+        return f"the class {array.__qualname__}"
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def check_dtype(name: str, dtype: np.dtype[Any]) -> None:

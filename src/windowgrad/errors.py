@@ -1,5 +1,13 @@
 """The errors a user sees. Each is a ValueError or a TypeError too, so ordinary handlers catch them."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+LONGEST = 480
+"""The most characters of a message; the call that failed is cut first."""
+
 
 class WindowgradError(Exception):
     """The common base. Behind the message stand the nodes of a tape it happened on, and the public call that failed."""
@@ -8,9 +16,11 @@ class WindowgradError(Exception):
     call: str | None = None
 
     def __str__(self) -> str:
-        where = f" (in {self.where})" if self.where else ""
-        call = f" [{self.call}]" if self.call else ""
-        return f"{super().__str__()}{where}{call}"
+        text = cut(Exception.__str__(self), LONGEST)
+        for part, pattern in ((self.where, " (in {})"), (self.call, " [{}]")):
+            room = LONGEST - len(text) - len(pattern) + 2
+            text += pattern.format(cut(part, room)) if part and room > 0 else ""
+        return text
 
 
 class WindowError(WindowgradError, ValueError):
@@ -19,6 +29,14 @@ class WindowError(WindowgradError, ValueError):
 
 class OptionError(WindowgradError, ValueError):
     """An option with a value it cannot have."""
+
+
+class MissingError(OptionError, KeyError):
+    """A node or a name that is not there."""
+
+
+class DivisionError(OptionError, ZeroDivisionError):
+    """A division by zero in the arithmetic of somebody's own scalars: theirs has no infinity."""
 
 
 class KindError(WindowgradError, TypeError):
@@ -31,16 +49,44 @@ class GradientError(WindowgradError, ValueError):
 
 MOST = 12
 """How many entries of a list a message looks at; it may be an image."""
+DEEPEST = 4
+"""How many lists in lists it looks at; one may hold itself."""
 
 
-def show(value: object, width: int = 80) -> str:
-    """`value` for a message: on one line, cut to `width`, and never failing (Python does not print very long integers)."""
+def show(value: object, width: int = 80, depth: int = 0) -> str:
+    """`value` for a message: on one line, cut to `width`, soon done, and never failing (a list may hold itself)."""
     if isinstance(value, int) and value.bit_length() > 256:
         return f"{'-' if value < 0 else ''}2**{value.bit_length() - 1}…"
+    if type(value) is str or type(value) is bytes:
+        return cut(repr(value[:width]), width) if len(value) <= width else cut(repr(value[:width])[:-1] + "…", width)
     if isinstance(value, (tuple, list)):
-        inner = ", ".join(show(entry) for entry in value[:MOST]) + ("," if len(value) == 1 else "")
-        inner += ", …" if len(value) > MOST else ""
-        text = f"({inner})" if isinstance(value, tuple) else f"[{inner.rstrip(',')}]"
-    else:
-        text = " ".join(repr(value).split())
+        opening, closing = "()" if isinstance(value, tuple) else "[]"
+        comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
+        return cut(opening + _entries(value[:MOST], len(value), depth) + comma + closing, width)
+    if isinstance(value, (set, frozenset)) and value:
+        text = "{" + _entries(value, len(value), depth) + "}"
+        return cut(text if isinstance(value, set) else f"frozenset({text})", width)
+    if type(value) is dict:
+        shown = () if depth >= DEEPEST else islice(value.items(), MOST)
+        inner = [f"{show(key, width, depth + 1)}: {show(entry, width, depth + 1)}" for key, entry in shown]
+        return cut("{" + ", ".join(inner + ["…"] * (len(value) > len(inner))) + "}", width)
+    try:
+        return cut(" ".join(repr(value)[: 8 * width].split()), width)
+    except Exception:  # somebody's own repr, or an integer of many digits inside
+        return f"<{type(value).__name__}>"
+
+
+def _entries(values: Iterable[object], count: int, depth: int) -> str:
+    if depth >= DEEPEST:
+        return "…" if count else ""
+    inner = ", ".join(show(entry, depth=depth + 1) for entry in islice(values, MOST))
+    return inner + (", …" if count > MOST else "")
+
+
+def place(path: Iterable[object]) -> str:
+    """Where something stands in nested values: `[0]['weight']`."""
+    return "".join(f"[{show(key)}]" for key in path)
+
+
+def cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"

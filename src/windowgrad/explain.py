@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ OPERATORS = re.compile(r"(adaptive_|global_)?(smooth_max|max|avg)_pool([123]d)?|
 
 SEEN, UNSEEN, PADDING, OVERHANG, OUTSIDE = "■", "·", "□", "×", " "
 LEGEND = f"{SEEN} seen   {UNSEEN} not seen   {PADDING} padding it covers   {OVERHANG} past the padding, no cell at all"
+ASCII = str.maketrans({SEEN: "#", UNSEEN: ".", PADDING: "o", OVERHANG: "x", "…": "..."})
 WIDEST = 40  # places along an axis that are still drawn
 
 
@@ -111,6 +112,15 @@ def lines(a: Answer, limit: int, width: int) -> Iterator[str]:
             yield from side_by_side(marked, width)
             yield from _more(outputs - limit)
     yield LEGEND
+
+
+def written_in(encoding: str) -> Callable[[str], str]:
+    """What turns a line into one that a terminal of this encoding can show: in ASCII where it has not all the marks."""
+    try:
+        f"{LEGEND}…".encode(encoding)
+    except UnicodeEncodeError:
+        return lambda line: line.translate(ASCII)
+    return lambda line: line
 
 
 def _more(left: int) -> Iterator[str]:

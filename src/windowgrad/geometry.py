@@ -12,13 +12,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from windowgrad import memory
-from windowgrad.arguments import Padding, Pairs, Size, as_int, axes, counted, flag, flags, ints, pairs
+from windowgrad.arguments import Padding, Pairs, Size, as_int, axes, counted, flag, flags, ints, pairs, sizes
 from windowgrad.caches import keep
 from windowgrad.errors import WindowError, show
 
@@ -70,7 +69,7 @@ class Geometry(ABC):
 
     def split(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """`shape` as (leading axes, spatial axes); every spatial axis must have a cell."""
-        shape = tuple(index(n) for n in shape)
+        shape = sizes("shape", shape)
         if len(shape) < self.rank:
             has = counted("axis", len(shape))
             raise WindowError(f"shape {shape} has {has}: the window has {show(self.rank)}, and they are the last ones")
@@ -90,10 +89,18 @@ class Geometry(ABC):
 
     def _rows(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[int, Table]]:
         """Where output `o` stands in the table of each axis."""
+        spatial, o = self._sizes(spatial), sizes("output", o)
         grid = self.grid(spatial)
         if len(o) != len(grid) or not all(0 <= i < m for i, m in zip(o, grid, strict=True)):
             raise WindowError(f"output {show(tuple(o))}: must be a place in the output of shape {grid}")
         return list(zip(o, self.tables(spatial), strict=True))
+
+    def _sizes(self, spatial: Sequence[int]) -> tuple[int, ...]:
+        """The sizes of the spatial axes, one for each axis of the window."""
+        found = sizes("shape", spatial)
+        if len(found) != self.rank:
+            raise WindowError(f"shape={show(found)}: has {counted('axis', len(found))}, the window has {show(self.rank)}")
+        return found
 
     def reach(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[Cell, Cell]]:
         """The real cells of output `o` in row-major order, each as (place in the kernel, cell)."""
@@ -233,7 +240,7 @@ class Global(Geometry):
         return _kept_adaptive(1, n, 1, 0, 1)
 
     def _rows(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[int, Table]]:
-        return [(0, table) for table in self.tables(spatial)]  # the one region, also where the output has no axes left
+        return [(0, table) for table in self.tables(self._sizes(spatial))]  # also where the output has no axes left
 
 
 # --- the regions of one axis -------------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ def available() -> int:
 def refuse_unallocatable(shape: Sequence[int], itemsize: int, what: str = "output") -> None:
     """An array larger than this machine's memory is an error before any work is done."""
     need = math.prod(shape) * itemsize
+    if math.prod(n for n in shape if n) * itemsize > sys.maxsize >= need:  # which NumPy cannot make, though it has no cell
+        raise WindowError(f"{what} of shape {show(tuple(shape))}: too large for an array")
     if need > available():
         raise WindowError(
             f"{what} of shape {show(tuple(shape))}: needs {in_bytes(need)}, this machine has {in_bytes(available())} of memory"

@@ -98,9 +98,9 @@ class MeanParams(PoolParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flag("count_include_pad", self.count_include_pad)
+        object.__setattr__(self, "count_include_pad", flag("count_include_pad", self.count_include_pad))
         if self.divisor_override is not None:
-            as_int("divisor_override", self.divisor_override, 1)
+            object.__setattr__(self, "divisor_override", as_int("divisor_override", self.divisor_override, 1))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class SmoothParams(PoolParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flag("count_include_pad", self.count_include_pad)
+        object.__setattr__(self, "count_include_pad", flag("count_include_pad", self.count_include_pad))
         _check_beta(self.beta)
 
     @property
@@ -127,8 +127,16 @@ def _check_beta(beta: Any) -> None:
         raise KindError(f"beta={show(beta)}: must be a real number, not {kind}")
     if isinstance(beta, (Real, Decimal)) and not _is_finite(beta):
         raise OptionError(f"beta={show(beta)}: must be finite; use max_pool for the limit")
-    if beta == 0:
+    if _may_be_zero(beta):
         raise OptionError(f"beta={show(beta)}: must not be zero; the smooth maximum tends to infinity there")
+
+
+def _may_be_zero(value: Any) -> bool:
+    """Whether it is neither above 0 nor below: 0 itself, a dual number whose value is 0, an interval around 0."""
+    try:
+        return not (value > 0 or value < 0)
+    except TypeError:  # a scalar that has no < but may have ==
+        return bool(value == 0)
 
 
 def _is_scalar(value: Any) -> bool:
@@ -152,7 +160,7 @@ class ConvParams(Params):
     def __post_init__(self) -> None:
         if not isinstance(self.window, Sliding):
             raise KindError(f"window={show(self.window)}: must be a Sliding geometry")
-        as_int("groups", self.groups, 1)
+        object.__setattr__(self, "groups", as_int("groups", self.groups, 1))
 
     def out_shape(self, *shapes: Shape) -> Shape:
         x, w = shapes[:2]

@@ -152,6 +152,7 @@ RULES = (
     "Empty batch",
     "Any array layout",
     "Determinism",
+    "Scalars without a total order",
 )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from windowgrad.arguments import as_int
 from windowgrad.autograd import trees
 from windowgrad.autograd.transforms import Function, jvp, vjp
-from windowgrad.errors import GradientError, OptionError, show
+from windowgrad.errors import GradientError, KindError, OptionError, show
 from windowgrad.spec.scalar import divide
 
 Leaves = list[Any]
@@ -25,7 +28,9 @@ def check_grads(f: Function, *primals: Any, order: int = 1, tolerance: float | N
     """
     if isinstance(order, bool) or not isinstance(order, int) or order < 1:
         raise OptionError(f"order={show(order)}: must be an integer, at least 1")
-    _check(f, primals, order, tolerance, np.random.default_rng(seed), "f")
+    if tolerance is not None and (isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not tolerance >= 0):
+        raise OptionError(f"tolerance={show(tolerance)}: must be None or a number that is not negative")
+    _check(f, primals, order, tolerance, np.random.default_rng(as_int("seed", seed, 0)), "f")
 
 
 def _check(f: Function, primals: tuple[Any, ...], order: int, tolerance: float | None, rng: Any, name: str) -> None:
@@ -45,19 +50,29 @@ def _check(f: Function, primals: tuple[Any, ...], order: int, tolerance: float |
     ours, scale = _dot(gs, pushed), _dot([abs(p) for p in gs], [abs(p) for p in pushed])
     _agree(f"{name}: ⟨g, J·dx⟩ of jvp and ⟨Jᵀ·g, dx⟩ of vjp", ours, _dot(pulled, dxs), scale, 0 if exact else loose)
     step = _step(xs)
-    ahead, behind = (
-        trees.flatten(f(*trees.unflatten(structure, [x + way * step * dx for x, dx in zip(xs, dxs, strict=True)])))[0]
-        for way in (1, -1)
-    )
-    slope = [_over(np.asarray(a) - np.asarray(b), 2 * step) for a, b in zip(ahead, behind, strict=True)]
+    ahead, behind = (trees.flatten(f(*trees.unflatten(structure, _moved(xs, dxs, way * step))))[0] for way in (1, -1))
+    slope = _slope(ahead, behind, 2 * step)
     _agree(f"{name}: ⟨g, J·dx⟩ of jvp and of a small step", ours, _dot(gs, slope), scale, loose)
     if order > 1:
         _check(lambda *p: jvp(f, p, tangents)[1], primals, order - 1, tolerance, rng, f"the jvp of {name}")
         _check(lambda *p: vjp(f, *p)[1](g), primals, order - 1, tolerance, rng, f"the vjp of {name}")
 
 
+@np.errstate(all="ignore")
+def _moved(xs: Leaves, dxs: Leaves, step: Any) -> Leaves:
+    return [x + step * dx for x, dx in zip(xs, dxs, strict=True)]
+
+
+@np.errstate(all="ignore")
+def _slope(ahead: Leaves, behind: Leaves, step: Any) -> Leaves:
+    return [np.asarray((np.asarray(a) - np.asarray(b)) / step) for a, b in zip(ahead, behind, strict=True)]
+
+
+@np.errstate(all="ignore")
 def _agree(what: str, a: Any, b: Any, scale: Any, tolerance: float) -> None:
-    if not abs(a - b) <= tolerance * max(abs(scale), abs(b)):
+    size = max(abs(scale), abs(b))
+    loose: Any = Decimal(tolerance) if isinstance(size, Decimal) else tolerance  # decimals do not mix with floats
+    if not abs(a - b) <= loose * size:
         raise GradientError(f"{what} differ: {show(a)} and {show(b)}")
 
 
@@ -65,8 +80,11 @@ def _direction(x: Any, rng: Any) -> Any:
     """Random numbers of the same kind."""
     if x.dtype != object:
         return rng.standard_normal(x.shape).astype(x.dtype if x.dtype.kind == "f" else float)
-    kind = type(x.flat[0]) if x.size else Fraction
-    drawn = np.frompyfunc(lambda n: divide(kind(int(n)), kind(4)), 1, 1)(rng.integers(-9, 10, x.shape))
+    kind = type(x.reshape(-1)[0]) if x.size else Fraction
+    try:
+        drawn = np.frompyfunc(lambda n: divide(kind(int(n)), kind(4)), 1, 1)(rng.integers(-9, 10, x.shape))
+    except TypeError as error:
+        raise KindError(f"primals: cells of type {kind.__name__} are no numbers that a direction can have: {error}") from None
     return np.asarray(drawn, dtype=object).reshape(x.shape)
 
 
@@ -74,7 +92,7 @@ def _step(xs: Leaves) -> Any:
     """How far to go: where rounding and bending cost about the same."""
     for x in xs:
         if x.dtype == object and x.size:
-            return divide(type(x.flat[0])(1), 10**7)
+            return divide(type(x.reshape(-1)[0])(1), 10**7)
     return float(_precision(xs) ** (1 / 3))
 
 
@@ -87,16 +105,14 @@ def _precision(arrays: Sequence[Any]) -> float:
 
 
 def _is_exact(array: Any) -> bool:
-    return bool(array.dtype == object and all(isinstance(cell, (int, Fraction)) for cell in array.flat))
+    return bool(array.dtype == object and all(isinstance(cell, (int, Fraction)) for cell in array.reshape(-1)))
 
 
+@np.errstate(all="ignore")
 def _dot(left: Leaves, right: Leaves) -> Any:
-    wide = [a if a.dtype == object else a.astype(float) for a in (*left, *right)]
-    return sum((a * b).sum() for a, b in zip(wide[: len(left)], wide[len(left) :], strict=True))
-
-
-def _over(array: Any, step: Any) -> Any:
-    return array / step
+    arrays = map(np.asarray, (*left, *right))  # NumPy makes lone numbers of arrays without axes
+    wide = [a if a.dtype == object else a.astype(float) for a in arrays]
+    return sum(np.sum(a * b) for a, b in zip(wide[: len(left)], wide[len(left) :], strict=True))
 
 
 def _same(a: Any, b: Any) -> bool:

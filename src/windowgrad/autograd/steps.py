@@ -19,7 +19,7 @@ from windowgrad.kernels.dtypes import float_of
 from windowgrad.ops import OPS
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import grid, zero_like
+from windowgrad.spec.scalar import grid, zero_of
 
 
 class Step(NamedTuple):
@@ -120,7 +120,7 @@ def ones_like(x: Any) -> Any:
         x = x.value
     ones = np.ones(x.shape, dtype=x.dtype)
     if x.dtype == object and isinstance(x, np.ndarray) and x.size:
-        ones[...] = zero_like(x.flat[0]) + 1
+        ones[...] = zero_of(x) + 1
     return ones
 
 

@@ -13,12 +13,15 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from windowgrad.arguments import flag
 from windowgrad.autograd import drawing
 from windowgrad.autograd.gradients import Gradients
 from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, zeros_like
 from windowgrad.autograd.tracer import Tracer, as_value, next_level
 from windowgrad.dispatch import run
-from windowgrad.errors import KindError, OptionError, WindowError, WindowgradError, show
+from windowgrad.errors import KindError, MissingError, OptionError, WindowError, WindowgradError, show
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
@@ -80,7 +83,7 @@ class Tape:
     def __init__(self, *, timed: bool = False) -> None:
         self.nodes: list[Node] = []
         self.level = next_level()
-        self._timed, self._names = timed, dict[str, int]()
+        self._timed, self._names = flag("timed", timed), dict[str, int]()
         self._mixes = False
 
     @classmethod
@@ -94,7 +97,8 @@ class Tape:
         """A variable to compute with. The array is not copied: do not write to it while the tape is used."""
         if name is not None and (not isinstance(name, str) or name in self._names):
             raise OptionError(f"name={show(name)}: must be a string that no other leaf of the tape has")
-        var = self._append(Node(name or "leaf", as_value("value", value), requires_grad=bool(requires_grad)))
+        needed = flag("requires_grad", requires_grad)
+        var = self._append(Node(name or "leaf", as_value("value", value), requires_grad=needed))
         if name is not None:
             self._names[name] = var.id
         return var
@@ -154,6 +158,8 @@ class Tape:
         elif isinstance(grad, Var) and grad.tape is self:
             raise KindError(f"grad: {grad!r} is of this tape, which is walked and not recorded; nest wg.grad or wg.jvp instead")
         wanted = [i for i, node in enumerate(self.nodes) if node.requires_grad and not node.parents]
+        if of is not None and (isinstance(of, (str, Var)) or not isinstance(of, Iterable)):
+            raise KindError(f"of={show(of)}: must be a list of variables, ids or names, not {type(of).__name__}")
         asked = wanted if of is None else [self.find(key, range(len(self.nodes))) for key in of]
         return Gradients(self, self.walk({start: as_derivative(grad)}, asked))
 
@@ -184,9 +190,9 @@ class Tape:
         if isinstance(key, Var) and key.tape is not self:
             raise KindError(f"{key!r} is of another tape")
         node = key.id if isinstance(key, Var) else self._names.get(key, -1) if isinstance(key, str) else key
-        if not isinstance(node, int) or node not in among:
-            raise KeyError(f"{show(key)}: no such node here")
-        return node
+        if not isinstance(node, (int, np.integer)) or isinstance(node, bool) or int(node) not in among:
+            raise MissingError(f"{show(key)}: no such node here; a node is named by a variable, its id or its name")
+        return int(node)
 
     def __repr__(self) -> str:
         return f"<Tape of {len(self.nodes)} nodes>"

@@ -8,14 +8,15 @@ with the value, so there is no state to restore when something fails, and thread
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from windowgrad.autograd import arrays as ops
-from windowgrad.dispatch import check_array
-from windowgrad.errors import KindError
+from windowgrad.dispatch import cell_kinds, check_array
+from windowgrad.errors import KindError, WindowError, WindowgradError
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
@@ -107,19 +108,99 @@ class Tracer:
     def __neg__(self) -> Any:
         return ops.negative(self)
 
-    def __float__(self) -> float:
-        return float(self.value)
+    def __bool__(self) -> bool:
+        """Whether it differs from 0: a comparison, as in NumPy. Several values have no truth."""
+        if self.size != 1:
+            raise KindError(f"the truth of {self.size} values is ambiguous; write (x > 0).all() or .any()")
+        return bool(bottom(self))
+
+    def __eq__(self, other: object) -> Any:
+        return compared(operator.eq, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return compared(operator.ne, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return compared(operator.lt, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return compared(operator.le, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return compared(operator.gt, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return compared(operator.ge, self, other)
+
+    __hash__ = object.__hash__  # by identity, for sets and dicts: equal values are not one variable
+
+    # What makes a plain number of it is refused: the number would be a constant, and its derivative 0 without a word.
+
+    def __float__(self) -> NoReturn:
+        self._refuse("float({})")
+
+    def __int__(self) -> NoReturn:
+        self._refuse("int({})")
+
+    def __complex__(self) -> NoReturn:
+        self._refuse("complex({})")
+
+    __index__ = __trunc__ = __int__
+
+    def __round__(self, *_: Any) -> NoReturn:
+        self._refuse("round({})", "round(float({}))")
+
+    def __floor__(self) -> NoReturn:
+        self._refuse("math.floor({})")
+
+    def __ceil__(self) -> NoReturn:
+        self._refuse("math.ceil({})")
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        raise KindError("a value under differentiation is no NumPy array: its derivative would be lost; take its .value")
+        self._refuse("numpy.asarray({})")
 
-    def __bool__(self) -> NoReturn:
-        raise KindError("a value under differentiation is neither true nor false; decide by its .value")
+    def item(self, *_: Any) -> NoReturn:
+        self._refuse("{}.item()")
 
-    def _compared(self, other: Any) -> NoReturn:
-        raise KindError("a value under differentiation is neither greater nor less than another; compare its .value")
+    def tolist(self) -> NoReturn:
+        self._refuse("{}.tolist()")
 
-    __gt__ = __lt__ = __ge__ = __le__ = _compared
+    def _refuse(self, conversion: str, look: str | None = None) -> NoReturn:
+        value, path = self, "x"
+        while isinstance(value, Tracer):
+            value, path = value.value, f"{path}.value"
+        lost = f"{conversion.format('x')} of a value under differentiation would lose its gradient"
+        seen = f"look at the number{'' if self.size == 1 else 's'} by {(look or conversion).format(path)}"
+        raise KindError(f"{lost}; use functions of wg, such as wg.exp(x), or {seen}")
+
+
+def bottom(value: Any) -> Any:
+    """What is computed with below all differentiations."""
+    while isinstance(value, Tracer):
+        value = value.value
+    return value
+
+
+def compared(how: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """A comparison of the values, as NumPy does it: a bool, or an array of them. A branch follows what it compared."""
+    a, b = bottom(a), bottom(b)
+    for value in (a, b):
+        own: Any = type(value)
+        if hasattr(own, "__windowgrad__") and own.__eq__ is object.__eq__:
+            raise KindError(f"{_named(value)} cannot be compared: its type has no comparisons")
+    try:
+        return how(a, b)
+    except WindowgradError:
+        raise
+    except (TypeError, ValueError) as error:
+        kind = KindError if isinstance(error, TypeError) else WindowError
+        raise kind(f"{_named(a)} cannot be compared with {_named(b)}: {error}") from None
+
+
+def _named(value: Any) -> str:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return f"a value of {value.dtype}{value.shape}"
+    return f"an object of type {type(value).__name__}"
 
 
 def as_value(name: str, value: Any) -> Any:
@@ -131,6 +212,8 @@ def as_value(name: str, value: Any) -> Any:
     if isinstance(value, np.generic):
         value = np.asarray(value)
     check_array(name, value)
+    if value.dtype.kind == "O":
+        cell_kinds(value)
     return value
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.arguments import MOST_AXES
 from windowgrad.autograd import trees
 from windowgrad.autograd.arrays import add, multiply, reshape
 from windowgrad.autograd.pushing import Pushed, parts
@@ -63,10 +64,11 @@ def _is_of(value: Any, tape: Tape) -> bool:
 def value_and_grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
     """The function that gives f(*args) and its gradient in the argument `argnums`, or in several of them as a tuple."""
     _check("f", f)
+    places = _places(argnums)
 
     @wraps(f)
     def both(*args: Any, **options: Any) -> tuple[Any, Any]:
-        chosen = _chosen(argnums, len(args))
+        chosen = _chosen(places, len(args))
 
         def partly(*some: Any) -> Any:
             rest = list(args)
@@ -79,7 +81,7 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..
             shape = f"of shape {tuple(y.shape)}" if hasattr(y, "shape") else f"a {type(y).__name__}"
             raise WindowError(f"the result is {shape}: a gradient is of one number; sum it, or use vjp or jacobian")
         found = pull(ones_like(y))
-        return y, found[0] if isinstance(argnums, int) else found
+        return y, found if isinstance(argnums, (tuple, list)) else found[0]
 
     return both
 
@@ -110,10 +112,11 @@ def jacobian(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., Any
     the results, backward mode otherwise.
     """
     _check("f", f)
+    places = _places(argnums)
 
     @wraps(f)
     def derivatives(*args: Any, **options: Any) -> Any:
-        chosen = _chosen(argnums, len(args))
+        chosen = _chosen(places, len(args))
         xs, structure = trees.values("arguments", tuple(args[place] for place in chosen))
         nested: list[Any] = []
 
@@ -126,6 +129,10 @@ def jacobian(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., Any
             return ys
 
         ys, pull = vjp(flat, *xs)
+        for shape in (y.shape + x.shape for y in ys for x in xs):
+            if len(shape) > MOST_AXES:
+                has = f"the result's and the argument's, has {len(shape)} axes"
+                raise WindowError(f"the derivative of shape {show(shape)}, {has}: an array has at most {MOST_AXES}")
         if sum(y.size for y in ys) <= sum(x.size for x in xs):
             rows = [_stacked([pull(basis) for basis in _bases(ys, k)], ys[k], xs, front=True) for k in range(len(ys))]
         else:
@@ -133,7 +140,7 @@ def jacobian(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., Any
             by_input = [_stacked(moved[i], xs[i], ys, front=False) for i in range(len(xs))]
             rows = [[line[k] for line in by_input] for k in range(len(ys))]
         found = [trees.unflatten(structure, row) for row in rows]
-        return trees.unflatten(nested[0], [row[0] if isinstance(argnums, int) else row for row in found])
+        return trees.unflatten(nested[0], [row if isinstance(argnums, (tuple, list)) else row[0] for row in found])
 
     return derivatives
 
@@ -164,17 +171,24 @@ def _stacked(lines: Sequence[Sequence[Any]], along: Any, others: Sequence[Any], 
     return found
 
 
-def _chosen(argnums: int | Sequence[int], given: int) -> list[int]:
+def _places(argnums: object) -> list[int]:
+    """The places of the arguments as they are given."""
+    places = list(argnums) if isinstance(argnums, (tuple, list)) else [argnums]
+    found = [int(place) for place in places if isinstance(place, (int, np.integer)) and not isinstance(place, bool)]
+    if len(found) < len(places):
+        raise KindError(f"argnums={show(argnums)}: must be an integer or a tuple of integers")
+    return found
+
+
+def _chosen(places: Sequence[int], given: int) -> list[int]:
     """The places of the arguments, counted from 0."""
-    places = [argnums] if isinstance(argnums, int) else list(argnums)
+    said = show(places[0] if len(places) == 1 else tuple(places))
     for place in places:
-        if not isinstance(place, int) or isinstance(place, bool):
-            raise KindError(f"argnums={show(argnums)}: must be an integer or a tuple of integers")
         if not -given <= place < given:
-            raise OptionError(f"argnums={show(argnums)}: there is no such argument, {given} were given")
+            raise OptionError(f"argnums={said}: there is no such argument, {given} were given")
     chosen = [place % given for place in places]
     if len(set(chosen)) < len(chosen):
-        raise OptionError(f"argnums={show(argnums)}: names an argument twice")
+        raise OptionError(f"argnums={said}: names an argument twice")
     return chosen
 
 

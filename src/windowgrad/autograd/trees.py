@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from windowgrad.autograd.tracer import as_value
-from windowgrad.errors import KindError, WindowError
+from windowgrad.errors import KindError, WindowError, place, show
 
 NAMESPACE = "windowgrad"
 
@@ -16,7 +16,10 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves, and the structure around them. A dataclass is opened like a dict, whatever its class."""
     import optree
 
-    leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+    try:
+        leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+    except RecursionError:
+        raise KindError(f"{show(tree)}: is nested too deeply, perhaps it holds itself") from None
     while new := {type(leaf) for leaf in leaves if is_record(leaf)}:
         for kind in new:
             register(kind)
@@ -60,7 +63,7 @@ def values(name: str, tree: Any) -> tuple[list[Any], Any]:
     leaves, structure = flatten(tree)
     found = []
     for leaf, path in zip(leaves, structure.paths(), strict=True):
-        where = name + "".join(f"[{entry!r}]" for entry in path)
+        where = name + place(path)
         try:
             found.append(as_value(where, leaf))
         except KindError as error:
@@ -75,10 +78,10 @@ def matched(name: str, tree: Any, structure: Any, like: Sequence[Any], what: str
         raise WindowError(f"{name}: must be nested as {what}: {_plain(structure)}, not {_plain(given)}")
     for leaf, right, path in zip(leaves, like, structure.paths(), strict=True):
         if leaf.shape != right.shape:
-            where = name + "".join(f"[{entry!r}]" for entry in path)
+            where = name + place(path)
             raise WindowError(f"{where} of shape {leaf.shape}: must be {right.shape}, that of {what}")
     return leaves
 
 
 def _plain(structure: Any) -> str:
-    return str(structure).removeprefix("PyTreeSpec(").removesuffix(f", namespace='{NAMESPACE}')").removesuffix(")")
+    return show(structure, 200).removeprefix("PyTreeSpec(").removesuffix(f", namespace='{NAMESPACE}')").removesuffix(")")

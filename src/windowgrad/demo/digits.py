@@ -28,7 +28,7 @@ def digits() -> tuple[Digits, Digits]:
         import matplotlib  # noqa: F401  # the picture at the end needs it, and says so now
         from sklearn.datasets import load_digits
     except ImportError:
-        raise KindError("the demonstration needs scikit-learn and matplotlib: pip install 'windowgrad[demo]'") from None
+        raise KindError("the demonstration needs more packages: pip install scikit-learn matplotlib pillow") from None
     data = load_digits()
     order = np.random.default_rng(0).permutation(len(data.target))
     images = ((data.images - 5) / 6).astype(np.float32)[order, None]  # cells are 0 to 16: 5 is their mean, 6 their spread

@@ -13,6 +13,8 @@ from windowgrad.demo.digits import Digits
 from windowgrad.demo.network import network
 from windowgrad.demo.training import Recipe, State
 
+FORMATS = {".png": "png", ".pdf": "pdf", "": "png"}
+UNDATED = {"pdf": {"CreationDate": None}}  # so that two runs write the same bytes
 LOSS, RIGHT, MAPS = "#2f6db3", "#e08a1e", "magma"  # colours
 
 
@@ -26,7 +28,8 @@ def draw(path: Path, recipe: Recipe, state: State, tested: Digits) -> None:
     draw_maps(below, recipe, state, tested)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        figure.savefig(partial, dpi=90, format="png")
+        form = FORMATS[path.suffix.lower()]
+        figure.savefig(partial, dpi=90, format=form, metadata=UNDATED.get(form))
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)

@@ -38,6 +38,8 @@ def run(options: Options, console: Console) -> None:
     """The whole demonstration. Ctrl-C while it trains leaves a checkpoint to go on from."""
     for flag, path in (("--picture", options.picture), ("--checkpoint", options.checkpoint)):
         check_place(flag, path)
+    if options.picture.suffix.lower() not in picture.FORMATS:
+        raise OptionError(f"--picture={options.picture}: must end in .png or .pdf")
     if options.picture.absolute() == options.checkpoint.absolute():
         raise OptionError(f"--picture={options.picture}: must not be the file of the checkpoint")
     recipe, state = started(options)

@@ -44,8 +44,8 @@ def shown(name: str, value: Any) -> str:
 
 
 def is_array(value: Any) -> bool:
-    return hasattr(value, "dtype") and hasattr(value, "shape")
+    return hasattr(value, "dtype") and isinstance(getattr(value, "shape", None), (tuple, list))
 
 
 def kind(array: Any) -> str:
-    return f"{array.dtype}{tuple(array.shape)}"
+    return f"{array.dtype}{tuple(array.shape)}" if len(array.shape) <= MOST else f"{array.dtype} of {len(array.shape)} axes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from windowgrad.arguments import Padding, Size, ints
+from windowgrad.arguments import Padding, Size, ints, shape_of
 from windowgrad.errors import KindError, WindowError
 from windowgrad.functional import signatures as types
 from windowgrad.functional.call import Call
@@ -17,9 +17,7 @@ from windowgrad.params import ConvParams, PadParams, TransposeParams, UnpadParam
 
 def kernel_of(rank: int | None, weight: Any) -> tuple[int, ...]:
     """The window of a weight: all its axes but the two of the channels."""
-    if not hasattr(weight, "shape"):
-        raise KindError(f"weight: must be an array, not {type(weight).__name__}; write numpy.asarray(...)")
-    shape = tuple(weight.shape)
+    shape = shape_of("weight", weight)
     if len(shape) < 3 or (rank is not None and len(shape) != rank + 2):
         wanted = "at least 3 axes" if rank is None else f"{rank + 2} axes"
         raise WindowError(f"weight of shape {shape}: must have {wanted}, two for channels and one per axis of the window")

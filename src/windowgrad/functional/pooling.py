@@ -40,14 +40,14 @@ def windows(
     record: type[R], rank: int | None, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any, *options: Any
 ) -> R:
     """The record of a reduction over sliding windows."""
-    sizes: Any = axes("kernel_size", kernel, rank)
+    sizes: Any = axes("kernel_size", kernel, rank, forms=True)
     return record(Sliding(sizes, stride, padding, dilation, flag("ceil_mode", ceil_mode)), *options)
 
 
 @remember
 def bins(record: type[R], rank: int | None, output_size: Any, *options: Any) -> R:
     """The record of a reduction over adaptive bins."""
-    sizes: Any = axes("output_size", output_size, rank)
+    sizes: Any = axes("output_size", output_size, rank, forms=True)
     return record(Adaptive(sizes), *options)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from itertools import count
 from typing import Any
 
@@ -37,10 +38,10 @@ class Pool:
 
     def __init__(self, cap: int) -> None:
         self.cap = cap
-        sizes = [LEAST]
-        while sizes[-1] < cap:
+        sizes, largest = [LEAST], min(cap, sys.maxsize)  # no array is larger, whatever the cap
+        while sizes[-1] < largest:
             sizes.append(size_class(sizes[-1] + 1))
-        self.idle: dict[int, list[Block]] = {size: [] for size in sizes if size <= cap}  # never gains or loses a size
+        self.idle: dict[int, list[Block]] = {size: [] for size in sizes if size <= largest}  # never gains or loses a size
         self.used = dict.fromkeys(self.idle, 0)
         self.clock = count(1)
 

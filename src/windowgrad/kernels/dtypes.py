@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.errors import OptionError, show
+from windowgrad.errors import KindError, OptionError, show
 
 DType = np.dtype[Any]
 
@@ -65,6 +65,9 @@ def machine_float(name: str, value: Any) -> float:
     """An option of any exact kind as a float64; one that is beyond its range is refused."""
     try:
         number = float(value)
+    except TypeError:  # a dual number, an interval
+        wanted = f"must be a real number beside machine numbers, not {type(value).__name__}"
+        raise KindError(f"{name}={show(value)}: {wanted}; x.astype(object) computes with it") from None
     except OverflowError:
         number = math.inf
     if math.isinf(number) or (number == 0) != (value == 0):

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from windowgrad.errors import KindError, OptionError, show
+from windowgrad.errors import KindError, OptionError, place, show
 
 FORMAT, VERSION = "windowgrad", 1
 KINDS = ("float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool")
@@ -43,8 +43,13 @@ def save(path: Path, params: Any, *, extra: Mapping[str, Any] | None = None) -> 
 
     where = _path(path)
     arrays: Arrays = {}
-    structure = json.dumps(_flattened(params, (), arrays))
-    notes = json.dumps(_plain({} if extra is None else extra))
+    try:
+        structure = json.dumps(_flattened(params, (), arrays))
+        notes = json.dumps(_plain({} if extra is None else extra))
+    except RecursionError:
+        raise KindError("params or extra: is nested too deeply, perhaps it holds itself") from None
+    except ValueError as error:  # an integer of more digits than Python writes
+        raise OptionError(f"params or extra: cannot be written as JSON: {error}") from None
     about = {"format": FORMAT, "version": str(VERSION), "structure": structure, "extra": notes}
     data = serialised(arrays, about | {"checksum": _checksum(arrays, structure, notes)})
     with _replacing(where) as file:
@@ -79,15 +84,17 @@ def _flattened(value: Any, path: tuple[Any, ...], arrays: Arrays) -> Any:
     if type(value) is dict:
         for key in value:
             if type(key) is not str:
-                raise KindError(f"params{_at(path)}: a key must be a string, not {show(key)}")
+                raise KindError(f"params{place(path)}: a key must be a string, not {show(key)}")
         return {"dict": {key: _flattened(entry, (*path, key), arrays) for key, entry in value.items()}}
     wanted = "a NumPy array, a tuple, a list, a dict, a number, a string or None"
-    raise KindError(f"params{_at(path)}: must be {wanted}, not {type(value).__module__}.{type(value).__qualname__}")
+    raise KindError(f"params{place(path)}: must be {wanted}, not {type(value).__module__}.{type(value).__qualname__}")
 
 
 def _named(array: Any, path: tuple[Any, ...], arrays: Arrays) -> str:
     if array.dtype.name not in KINDS:
-        raise KindError(f"params{_at(path)}: an array of {array.dtype} cannot be stored; it must be one of {', '.join(KINDS)}")
+        raise KindError(
+            f"params{place(path)}: an array of {array.dtype} cannot be stored; it must be one of {', '.join(KINDS)}"
+        )
     name = ".".join(map(str, path)).encode("utf-8", "backslashreplace").decode()
     while name in arrays or name == "__metadata__":  # the one name that safetensors keeps for itself
         name += "~"
@@ -116,11 +123,7 @@ def _plain(value: Any, path: tuple[Any, ...] = ()) -> Any:
     if isinstance(value, Mapping) and all(type(key) is str for key in value):
         return {key: _plain(entry, (*path, key)) for key, entry in value.items()}
     wanted = "a number, a string, None, a list, or a dict with strings as keys" if path else "a dict with strings as keys"
-    raise KindError(f"extra{_at(path)}={show(value)}: must be {wanted}, as JSON has them, not {type(value).__qualname__}")
-
-
-def _at(path: tuple[Any, ...]) -> str:
-    return "".join(f"[{key!r}]" for key in path)
+    raise KindError(f"extra{place(path)}={show(value)}: must be {wanted}, as JSON has them, not {type(value).__qualname__}")
 
 
 def _checksum(arrays: Arrays, *texts: str) -> str:
@@ -139,6 +142,8 @@ def _path(path: Any) -> str:
         return os.path.realpath(os.fsdecode(path))  # through a link, not in its place
     except TypeError:
         raise KindError(f"path={show(path)}: must be a string or a path, not {type(path).__name__}") from None
+    except ValueError as error:  # a zero byte in it
+        raise OptionError(f"path={show(path)}: must be the name of a file: {error}") from None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from windowgrad.arguments import ints
+from windowgrad.arguments import ints, shape_of
 from windowgrad.errors import KindError, WindowError, WindowgradError, show
 from windowgrad.memory import refuse_unallocatable
 from windowgrad.nn.summary import Row, table
@@ -66,7 +66,7 @@ class Layer(ABC):
     def __call__(self, params: Any, x: Any) -> Any:
         """The output for `x`, an array of any kind or a variable of a tape, with these parameters."""
         with Saying("{!r}: ", self):
-            shape = shape_of(x)
+            shape = shape_of("x", x)
             return self.apply(checked(params, self.sizes(shape), shape), x)
 
     def summary(self, in_shape: Shape) -> str:
@@ -128,7 +128,7 @@ def check_init(rng: object, dtype: Any) -> np.dtype[Any]:
     if not isinstance(rng, np.random.Generator):
         raise KindError(f"rng={show(rng)}: must be a numpy.random.Generator; write numpy.random.default_rng(seed)")
     for kind in map(np.dtype, (np.float16, np.float32, np.float64)):
-        if dtype is not None and kind == dtype:
+        if isinstance(dtype, (str, type, np.dtype)) and kind == dtype:
             return kind
     raise KindError(f"dtype={show(dtype)}: must be float16, float32 or float64")
 
@@ -153,16 +153,10 @@ def checked(params: Any, sizes: dict[str, Shape], shape: Shape) -> Mapping[str, 
         shapes = f", of {' and '.join(map(str, sizes.values()))}" if sizes else ""
         raise WindowError(f"params has {has}: must have {_listed(sizes)}{shapes}")
     for name, size in sizes.items():
-        if (given := shape_of(params[name], f'params["{name}"]')) != size:
+        if (given := shape_of(f'params["{name}"]', params[name])) != size:
             raise WindowError(f'params["{name}"] of shape {given}: must be {size} for x of shape {shape}')
     return params
 
 
 def _listed(sizes: Mapping[str, Shape]) -> str:
     return " and ".join(f'"{name}"' for name in sizes) or "nothing"
-
-
-def shape_of(array: Any, name: str = "x") -> Shape:
-    if not hasattr(array, "shape"):
-        raise KindError(f"{name}: must be an array, not {type(array).__name__}; write numpy.asarray(...)")
-    return tuple(array.shape)

@@ -15,10 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.arguments import as_int
 from windowgrad.errors import KindError, OptionError, WindowError, show
+from windowgrad.errors import place as shown_place
 
 PIECE = 1 << 15
 """Cells that are updated at a time: few enough that all passes over them find them in the cache."""
+
+LAST_STEP = 2**53
+"""Steps are counted in float64."""
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +48,7 @@ def sgd(learning_rate: float, momentum: float = 0.0) -> Optimiser:
 def adam(learning_rate: float, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimiser:
     """Adam: the mean of the gradients by the root of the mean of their squares, both corrected for starting at zero."""
     rate, least = _between("learning_rate", learning_rate, math.inf), _between("eps", eps, math.inf)
-    return Adam(rate, _between("b1", b1, 1), _between("b2", b2, 1), least)
+    return Adam(float(rate), float(_between("b1", b1, 1)), float(_between("b2", b2, 1)), float(least))
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,11 @@ class SGD(Optimiser):
         return new, {"velocity": velocity}
 
     def _plain(self, new: Array, p: Array, g: Array) -> None:
-        np.multiply(g, self.learning_rate, out=new)
+        np.multiply(g, _beside(g, self.learning_rate), out=new)
         np.subtract(p, new, out=new)
 
     def _with_momentum(self, new: Array, velocity: Array, p: Array, g: Array, old: Array) -> None:
-        np.multiply(old, self.momentum, out=velocity)
+        np.multiply(old, _beside(old, self.momentum), out=velocity)
         velocity += g
         self._plain(new, p, velocity)
 
@@ -87,7 +92,9 @@ class Adam(Optimiser):
         return {"step": 0, "mean": _zeros(params, "f"), "square": _zeros(params, "f")}
 
     def update(self, params: Any, grads: Any, state: Any) -> tuple[Any, dict[str, Any]]:
-        step = _entry(state, "step") + 1
+        step = as_int('state["step"]', _entry(state, "step"), 0) + 1
+        if step > LAST_STEP:
+            raise OptionError(f'state["step"]={show(step - 1)}: must be less than {LAST_STEP}')
         rate, root = self.learning_rate / (1 - self.b1**step), math.sqrt(1 - self.b2**step)
 
         def moved(new: Array, mean: Array, square: Array, p: Array, g: Array, m: Array, s: Array) -> None:
@@ -121,12 +128,12 @@ def _mapped(rule: Callable[..., None], results: int, kinds: str, **trees: Any) -
     import optree
 
     names = list(trees)
-    leaves, structure = optree.tree_flatten(trees[names[0]])
+    leaves, structure = _flattened(names[0], trees[names[0]])
     columns = [leaves]
     for name in names[1:]:
         try:
             columns.append(structure.flatten_up_to(trees[name]))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise WindowError(shorten(f"{name}: must be nested as {names[0]} is: {error}", 160, placeholder=" …")) from None
     made: list[list[Array]] = [[] for _ in range(results)]
     for place, row in zip(optree.treespec_paths(structure), zip(*columns, strict=True), strict=True):
@@ -134,20 +141,50 @@ def _mapped(rule: Callable[..., None], results: int, kinds: str, **trees: Any) -
         new = [np.empty(given[0].shape, given[0].dtype) for _ in range(results)]
         with np.errstate(all="ignore"):  # infinity and NaN are results, not warnings
             for piece in _pieces(new + given):
-                rule(*piece)
+                _computed(place, rule, piece)
         for column, array in zip(made, new, strict=True):
             column.append(array)
     return tuple(optree.tree_unflatten(structure, column) for column in made)
 
 
 def _alike(place: tuple[Any, ...], names: list[str], row: tuple[Any, ...], kinds: str) -> list[Array]:
-    at = "".join(f"[{key!r}]" for key in place)
+    at = shown_place(place)
     _check_parameter(f"{names[0]}{at}", row[0], kinds)
-    arrays = [np.asarray(value) for value in row]
+    arrays = [_as_array(f"{name}{at}", value) for name, value in zip(names, row, strict=True)]
     for name, array in zip(names, arrays, strict=True):
+        if array.dtype.kind not in ("Ofiub" if arrays[0].dtype.kind == "O" else "fiub"):
+            raise KindError(f"{name}{at}: must be an array of numbers as {names[0]} is, not of {array.dtype}")
         if array.shape != arrays[0].shape:
             raise WindowError(f"{name}{at} of shape {array.shape}: must be {arrays[0].shape}, as in {names[0]}")
     return arrays
+
+
+def _as_array(name: str, value: Any) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError:  # rows of different lengths
+        raise KindError(f"{name}={show(value)}: must be an array of numbers, not {type(value).__name__}") from None
+
+
+def _computed(place: tuple[Any, ...], rule: Callable[..., None], piece: list[Array]) -> None:
+    try:
+        rule(*piece)
+    except TypeError as error:  # of cells that are objects
+        raise KindError(f"params{shown_place(place)}: its cells do not compute with those of the gradients: {error}") from None
+
+
+def _flattened(name: str, tree: Any) -> tuple[list[Any], Any]:
+    import optree
+
+    try:
+        return optree.tree_flatten(tree)
+    except RecursionError:
+        raise KindError(f"{name}={show(tree)}: is nested too deeply, perhaps it holds itself") from None
+
+
+def _beside(array: Array, number: Any) -> Any:
+    """An option as the number that computes with an array: exact ones with objects, floats with floats."""
+    return number if array.dtype.kind == "O" else float(number)
 
 
 def _check_parameter(name: str, value: Any, kinds: str) -> None:
@@ -167,9 +204,10 @@ def _zeros(params: Any, kinds: str) -> Any:
     import optree
 
     def zeros(place: tuple[Any, ...], value: Any) -> Array:
-        _check_parameter("params" + "".join(f"[{key!r}]" for key in place), value, kinds)
+        _check_parameter("params" + shown_place(place), value, kinds)
         return np.zeros(value.shape, value.dtype)
 
+    _flattened("params", params)
     return optree.tree_map_with_path(zeros, params)
 
 
@@ -179,11 +217,18 @@ def _entry(state: Any, name: str) -> Any:
     return state[name]
 
 
+def _is_beyond_floats(value: Any) -> bool:
+    try:
+        return math.isinf(value)
+    except OverflowError:
+        return True
+
+
 def _between(name: str, value: Any, most: float) -> Any:
     """A number from 0 to less than `most`; NumPy's become Python's, which leave an array its dtype."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise KindError(f"{name}={show(value)}: must be a number, not {type(value).__name__}")
-    if not 0 <= value < most:  # type: ignore[operator]  # real numbers compare
+    if not 0 <= value < most or _is_beyond_floats(value):  # type: ignore[operator]  # real numbers compare
         wanted = "finite and not negative" if most == math.inf else f"at least 0 and less than {most}"
         raise OptionError(f"{name}={show(value)}: must be {wanted}")
     return value.item() if isinstance(value, np.generic) else value

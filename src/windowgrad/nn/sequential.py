@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.arguments import counted, ints
+from windowgrad.arguments import counted, ints, shape_of
 from windowgrad.errors import KindError, WindowError, show
-from windowgrad.nn.layer import Layer, Saying, Shape, check_init, shape_of
+from windowgrad.nn.layer import Layer, Saying, Shape, check_init
 from windowgrad.nn.summary import Row
 
 
@@ -56,7 +56,7 @@ class Sequential(Layer):
 
     def __call__(self, params: Any, x: Any) -> Any:
         """The output for `x`, an array of any kind or a variable of a tape, with these parameters."""
-        shape_of(x)
+        shape_of("x", x)
         if not isinstance(params, (tuple, list)):
             wanted = f"a tuple with one entry for each of {counted('layer', len(self.layers))}"
             raise KindError(f"Sequential: params={show(params)}: must be {wanted}, not {type(params).__name__}")

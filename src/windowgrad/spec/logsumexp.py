@@ -7,7 +7,7 @@ from typing import Any
 
 from windowgrad.params import SmoothParams
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, grid, is_nan, log, windows, zero_like, zeros
+from windowgrad.spec.scalar import Array, Window, cells, divide, exp, extreme, gap, grid, is_nan, log, windows, zero_of, zeros
 
 
 def heavier(a: Any, b: Any, beta: Any) -> bool:
@@ -20,30 +20,32 @@ def heavier(a: Any, b: Any, beta: Any) -> bool:
 def weigh(params: SmoothParams, x: Array, window: Window) -> tuple[Any, list[Any], Any]:
     """(top, weights, total): each cell weighs exp(β·(x − top)), where top is the cell that weighs most; padded zeros too.
 
-    No exponent is above 0, so nothing overflows, and the top cell weighs 1, so the total is never 0.
+    No exponent is above 0, so nothing overflows, and the top cell weighs 1, so the total is 0 only where there is no cell.
     """
-    nought = zero_like(x.flat[0])
+    nought = zero_of(x)
     zeros_seen = window.padded if params.count_include_pad else 0
-    top = nought if zeros_seen else x[window.taps[0]]
-    for tap in window.taps:
-        if heavier(x[tap], top, params.beta):
-            top = x[tap]
+    among = [nought] * bool(zeros_seen) + [x[tap] for tap in window.taps]
+    if not among:
+        return nought, [], 0
+    top = extreme(among, lambda a, b: heavier(a, b, params.beta), "max" if params.beta > 0 else "min")
     weights = [exp(params.beta * gap(x[tap], top)) for tap in window.taps]
     total = sum(weights, start=zeros_seen * exp(params.beta * gap(nought, top)) if zeros_seen else 0)
     return top, weights, total
 
 
-def has_cells(params: SmoothParams, window: Window) -> bool:
-    return bool(window.taps) or (params.count_include_pad and window.padded > 0)
+def value(params: SmoothParams, x: Array, window: Window) -> Any:
+    """The smooth maximum of the cells; 0 if there is none."""
+    if not window.taps and not (params.count_include_pad and window.padded):
+        return zero_of(x)
+    top, _, total = weigh(params, x, window)
+    return top + log(total) / params.beta
 
 
 def forward(params: SmoothParams, x: Any) -> Array:
     x = cells(x)
     y = zeros(params.out_shape(x.shape), like=x)
     for window in windows(params.geometry, x.shape):
-        if has_cells(params, window):
-            top, _, total = weigh(params, x, window)
-            y[window.out] = top + log(total) / params.beta
+        y[window.out] = value(params, x, window)
     return y
 
 

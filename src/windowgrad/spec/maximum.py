@@ -10,24 +10,33 @@ import numpy as np
 from windowgrad.geometry import Cell
 from windowgrad.params import MaxParams
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import Array, cells, divide, greater, same, windows, zeros
+from windowgrad.spec.scalar import Array, cells, check_order, divide, extreme, greater, same, windows, zero_of, zeros
 
 
-def winner(x: Array, taps: Iterable[Cell]) -> Cell:
-    """The tap whose value is the greatest, the first in row-major order among equals."""
-    taps = iter(taps)
-    best = next(taps)
-    for tap in taps:
+def winner(x: Array, taps: Iterable[Cell]) -> Cell | None:
+    """The tap whose value is the greatest, the first in row-major order among equals; None if there is no tap."""
+    taps = list(taps)
+    if not taps:
+        return None
+    best = taps[0]
+    for tap in taps[1:]:
         if greater(x[tap], x[best]):  # the tie rule is this strict comparison, and nothing else
             best = tap
+    check_order(x[best], (x[tap] for tap in taps))
     return best
+
+
+def value(x: Array, taps: Iterable[Cell]) -> Any:
+    """The greatest value; 0 if there is no tap. Cells without a winner may have a maximum of their own."""
+    among = [x[tap] for tap in taps]
+    return extreme(among, greater, "max") if among else zero_of(x)
 
 
 def winners(x: Array, taps: list[Cell], ties: str) -> list[Cell]:
     """The taps that stand for the maximum: the first one, or all that equal it."""
-    if not taps:
-        return []
     best = winner(x, taps)
+    if best is None:
+        return []
     return [best] if ties == "first" else [tap for tap in taps if same(x[tap], x[best])]
 
 
@@ -41,8 +50,7 @@ def forward(params: MaxParams, x: Any) -> Array:
     params.check(x.shape)  # empty="raise" refuses here
     y = zeros(params.out_shape(x.shape), like=x)
     for window in windows(params.geometry, x.shape):
-        if window.taps:
-            y[window.out] = x[winner(x, window.taps)]
+        y[window.out] = value(x, window.taps)
     return y
 
 
@@ -52,8 +60,9 @@ def with_indices(params: MaxParams, x: Any) -> tuple[Array, Array]:
     lead, spatial = params.geometry.split(x.shape)
     index = np.full(params.out_shape(x.shape), -1, dtype=np.int64)
     for window in windows(params.geometry, x.shape):
-        if window.taps:
-            index[window.out] = np.ravel_multi_index(winner(x, window.taps)[len(lead) :], spatial)
+        best = winner(x, window.taps)
+        if best is not None:
+            index[window.out] = np.ravel_multi_index(best[len(lead) :], spatial)
     return forward(params, x), index
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from windowgrad.params import MeanParams
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import Array, Window, cells, divide, windows, zeros
+from windowgrad.spec.scalar import Array, Window, cells, divide, windows, zero_of, zeros
 
 
 def divisor(params: MeanParams, window: Window) -> int:
@@ -14,16 +14,19 @@ def divisor(params: MeanParams, window: Window) -> int:
     if params.divisor_override is not None:
         return params.divisor_override
     real = len(window.taps)
-    return real + window.padded if params.count_include_pad else max(real, 1)  # a sum of nothing is 0, whatever divides it
+    return max(real + window.padded if params.count_include_pad else real, 1)  # a sum of nothing is 0, whatever divides it
+
+
+def value(params: MeanParams, x: Array, window: Window) -> Any:
+    """The mean of the cells; 0 if there is none."""
+    return divide(sum((x[tap] for tap in window.taps), start=zero_of(x)), divisor(params, window))
 
 
 def forward(params: MeanParams, x: Any) -> Array:
     x = cells(x)
     y = zeros(params.out_shape(x.shape), like=x)
     for window in windows(params.geometry, x.shape):
-        for tap in window.taps:
-            y[window.out] += x[tap]
-        y[window.out] = divide(y[window.out], divisor(params, window))
+        y[window.out] = value(params, x, window)
     return y
 
 

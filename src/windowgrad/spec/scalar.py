@@ -3,22 +3,31 @@
 A scalar is anything with + − × and ÷ that compares with `>` and that its type makes from an integer: `Fraction(0)`.
 Smooth max also needs `exp` and `log`. Methods of these names count (`Decimal` has `exp` and `ln`, `Dual` has both); floats,
 NumPy's floats and mpmath's have theirs by type. NaN is what says so by `is_nan()` or differs from itself.
+
+A scalar may be ordered in part, as intervals are. Two that are neither greater, less nor equal are not decided by where they
+stand: their own method `max` (or `min`) gives the value if there is one, and nothing makes one of them the winner. A type
+that does not define `==` cannot say so, and counts as totally ordered.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from windowgrad.errors import KindError
+from windowgrad.errors import KindError, show
 from windowgrad.geometry import Cell, Geometry
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+TOTAL = frozenset({bool, int, float, Fraction, Decimal, np.float16, np.float32, np.float64})
+"""Types known to be totally ordered, but for NaN."""
 
 
 def is_nan(a: Any) -> bool:
@@ -28,7 +37,7 @@ def is_nan(a: Any) -> bool:
 def is_infinite(a: Any) -> bool:
     if isinstance(a, (float, np.floating)):
         return math.isinf(a)
-    return bool(a.is_infinite()) if hasattr(a, "is_infinite") else bool(a == a and a - a != 0)
+    return bool(a.is_infinite()) if hasattr(a, "is_infinite") else is_nan(a - a) and not is_nan(a)
 
 
 def greater(a: Any, b: Any) -> bool:
@@ -36,6 +45,44 @@ def greater(a: Any, b: Any) -> bool:
     if is_nan(a) or is_nan(b):
         return is_nan(a) and not is_nan(b)
     return bool(a > b)
+
+
+def ordered(a: Any, b: Any) -> bool:
+    """Whether one is greater or both are equal, NaN included."""
+    kind: Any = type(a)
+    if (kind in TOTAL and type(b) in TOTAL) or is_nan(a) or is_nan(b) or a > b or kind.__eq__ is object.__eq__:
+        return True
+    return bool(a < b or a == b or _holds_both(a, b))
+
+
+def _holds_both(a: Any, b: Any) -> bool:
+    """Equal by ≤ and ≥: dual numbers tie though their tangents differ."""
+    try:
+        return bool(a <= b and a >= b)
+    except TypeError:  # it has no such comparison
+        return False
+
+
+def check_order(best: Any, others: Iterable[Any]) -> None:
+    for cell in others:
+        if not ordered(cell, best):
+            raise KindError(
+                f"{show(cell)} and {show(best)}: neither is greater than, less than or equal to the other, so neither wins; "
+                f"a method max of {type(cell).__name__} gives the value of a maximum, indices and derivatives need a winner"
+            )
+
+
+def extreme(values: Sequence[Any], wins: Callable[[Any, Any], bool], own: str) -> Any:
+    """The first value that none wins over. Where that is open, by the scalars' own method `own`, if they have it."""
+    best = values[0]
+    for value in values[1:]:
+        if wins(value, best):
+            best = value
+    if all(ordered(value, best) for value in values):
+        return best
+    if not all(callable(getattr(value, own, None)) for value in values):
+        check_order(best, values)
+    return reduce(lambda a, b: getattr(a, own)(b), values)
 
 
 def divide(a: Any, b: Any) -> Any:
@@ -49,8 +96,8 @@ def same(a: Any, b: Any) -> bool:
 
 
 def gap(a: Any, top: Any) -> Any:
-    """a − top, where an infinity less itself is 0: a cell as great as the greatest weighs as much."""
-    return zero_like(a) if is_infinite(a) and same(a, top) else a - top
+    """a − top, where top less itself is 0, infinities too: a cell as great as the greatest weighs as much."""
+    return zero_like(a) if (a is top and not is_nan(a)) or (is_infinite(a) and same(a, top)) else a - top
 
 
 def zero_like(a: Any) -> Any:
@@ -66,6 +113,20 @@ def log(a: Any) -> Any:
     return _function(a, "log")
 
 
+def _float_exp(a: float) -> float:
+    try:
+        return math.exp(a)
+    except OverflowError:
+        return math.inf
+
+
+def _float_log(a: float) -> float:
+    return math.log(a) if a > 0 or math.isnan(a) else -math.inf if a == 0 else math.nan
+
+
+FLOATS = {"exp": _float_exp, "log": _float_log}  # as NumPy's: infinity and NaN are results, not errors
+
+
 def _function(a: Any, name: str) -> Any:
     own = getattr(a, name, None) or (getattr(a, "ln", None) if name == "log" else None)
     if callable(own):  # mpmath's numbers have an attribute exp that is an integer
@@ -73,7 +134,7 @@ def _function(a: Any, name: str) -> Any:
     if isinstance(a, np.floating):
         return getattr(np, name)(a)
     if isinstance(a, float):
-        return getattr(math, name)(a)
+        return FLOATS[name](a)
     if type(a).__module__.startswith("mpmath"):
         return getattr(a.context, name)(a)
     kind = type(a).__name__
@@ -83,7 +144,7 @@ def _function(a: Any, name: str) -> Any:
 def cells(x: Any) -> Array:
     """The array as a grid of Python scalars. NumPy's integers become Python's: theirs wrap around."""
     objects: Array = np.asarray(x, dtype=object)
-    if not any(isinstance(cell, np.integer) for cell in objects.flat):
+    if not any(isinstance(cell, np.integer) for cell in objects.reshape(-1)):  # not `flat`, which has at most 32 axes
         return objects
     exact: Array = np.frompyfunc(lambda cell: int(cell) if isinstance(cell, np.integer) else cell, 1, 1)(objects)
     return np.asarray(exact, dtype=object)
@@ -97,8 +158,13 @@ def grid(values: Any) -> Any:
 def zeros(shape: Sequence[int], like: Array) -> Array:
     """A new grid of zeros of the same kind as the cells of `like`."""
     nought = np.empty(tuple(shape), dtype=object)
-    nought[...] = zero_like(like.flat[0]) if like.size else 0
+    nought[...] = zero_of(like)
     return nought
+
+
+def zero_of(x: Array) -> Any:
+    """The zero of the same kind as the cells of x."""
+    return zero_like(x.reshape(-1)[0]) if x.size else 0
 
 
 class Window(NamedTuple):

@@ -73,10 +73,11 @@ def positive(a: Any) -> bool:
 
 
 def relu_cell(a: Any) -> Any:
-    return a if positive(a) else scalar.zero_like(a)
+    return scalar.extreme((scalar.zero_like(a), a), scalar.greater, "max")
 
 
 def gate_cell(a: Any, da: Any) -> Any:
+    scalar.check_order(scalar.zero_like(a), (a,))
     return da if positive(a) else scalar.zero_like(da)
 
 

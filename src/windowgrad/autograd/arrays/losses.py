@@ -82,7 +82,7 @@ def _log_softmax_objects(params: SoftmaxParams, x: Array) -> Any:
 
 
 def greatest(a: Any, b: Any) -> Any:
-    return b if scalar.greater(b, a) else a
+    return scalar.extreme((a, b), scalar.greater, "max")
 
 
 def each(function: Any, x: Array) -> Any:
@@ -106,8 +106,11 @@ def _log_softmax_pull(params: SoftmaxParams, x: Any, g: Any) -> tuple[Any]:
 
 def checked(labels: Array, classes: int) -> Array:
     """The labels as indices, each of which there is."""
-    if labels.dtype.kind == "O" and all(isinstance(label, Integral) for label in labels.flat):
-        labels = labels.astype(np.int64)
+    if labels.dtype.kind == "O" and all(isinstance(label, Integral) for label in labels.reshape(-1)):
+        try:
+            labels = labels.astype(np.int64)
+        except OverflowError:
+            raise OptionError(f"labels: must be from 0 to {classes - 1}, one is beyond 64 bits") from None
     if labels.dtype.kind not in "iu":
         raise KindError(f"labels: must be integers, not {labels.dtype}")
     wrong = (labels < 0) | (labels >= classes)

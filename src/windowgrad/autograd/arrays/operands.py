@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.errors import OptionError, show
-from windowgrad.kernels.dtypes import is_float
+from windowgrad.kernels.dtypes import is_float, is_supported
 
 PLAIN = frozenset({int, float, bool})
 SAFE = 2**15
@@ -33,14 +33,14 @@ def operand(x: Any, name: str = "x", beside: Any = None) -> Any:
         if not is_number(x):
             return x
     dtype = getattr(beside, "dtype", None)
-    if not isinstance(dtype, np.dtype):
+    if not isinstance(dtype, np.dtype) or not (dtype.kind == "O" or is_supported(dtype)):  # dispatch says what is wrong with it
         return np.asarray(x) if type(x) in PLAIN else boxed(x)
     return boxed(x) if dtype.kind == "O" or not isinstance(x, Real) else weak(x, name, dtype)
 
 
 def is_number(x: Any) -> bool:
     """Whether it is a real number, perhaps of somebody's own kind: it multiplies and compares, and is no array or sequence."""
-    if any(hasattr(x, name) for name in ("shape", "__windowgrad__", "__array__", "__len__")):
+    if isinstance(x, type) or any(hasattr(x, name) for name in ("shape", "__windowgrad__", "__array__", "__len__")):
         return False
     if isinstance(x, (Real, Decimal)):
         return True

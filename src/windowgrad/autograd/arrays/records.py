@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.arguments import as_int, counted, flag
+from windowgrad.arguments import MOST_AXES, as_int, counted, flag
 from windowgrad.errors import KindError, WindowError, show
 from windowgrad.params import Params, Shape
 
@@ -19,8 +19,11 @@ LEAST = -(2**63)
 def entries(name: str, value: object, least: int) -> tuple[int, ...]:
     """Integers of at least `least`; a lone one is a tuple of itself."""
     if isinstance(value, (tuple, list)):
+        if len(value) > MOST_AXES:
+            has = f"has {counted('entry', len(value))}, an array has at most {MOST_AXES} axes"
+            raise WindowError(f"{name}={show(value)}: {has}")
         return tuple(as_int(name, entry, least, f" at {place}") for place, entry in enumerate(value))
-    if isinstance(value, (Sequence, set, dict, np.ndarray)) or value is None:
+    if isinstance(value, (Sequence, set, dict)) or value is None or (isinstance(value, np.ndarray) and value.ndim):
         raise KindError(f"{name}={show(value)}: must be an integer or a tuple of integers, not {type(value).__name__}")
     return (as_int(name, value, least),)
 
@@ -133,7 +136,7 @@ class ReduceParams(Params):
     def __post_init__(self) -> None:
         if self.axis is not None:
             object.__setattr__(self, "axis", entries("axis", self.axis, LEAST))
-        flag("keepdims", self.keepdims)
+        object.__setattr__(self, "keepdims", flag("keepdims", self.keepdims))
 
     def axes(self, x: Shape) -> tuple[int, ...]:
         return tuple(range(len(x))) if self.axis is None else axes_of("axis", self.axis, x)
@@ -183,7 +186,7 @@ class FlattenParams(Params):
     start_axis: int = 1
 
     def __post_init__(self) -> None:
-        as_int("start_axis", self.start_axis, LEAST)
+        object.__setattr__(self, "start_axis", as_int("start_axis", self.start_axis, LEAST))
 
     def out_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes
@@ -236,7 +239,7 @@ class SoftmaxParams(Params):
     axis: int = -1
 
     def __post_init__(self) -> None:
-        as_int("axis", self.axis, LEAST)
+        object.__setattr__(self, "axis", as_int("axis", self.axis, LEAST))
 
     def out_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes

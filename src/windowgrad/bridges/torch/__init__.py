@@ -25,15 +25,22 @@ from windowgrad.spec.op import Op
 
 WINDOWS = frozenset(op.name for op in MEANINGS)
 
+INSTEAD = {
+    # what PyTorch calls it where the name is another one
+    "transpose": "torch.permute or tensor.T",
+    "log_softmax": "torch.nn.functional.log_softmax",
+    "cross_entropy": "torch.nn.functional.cross_entropy",
+    "mse": "torch.nn.functional.mse_loss",
+}
+
 recorded.register()
 
 
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
     """One rule of one operator on tensors, as a step that PyTorch can differentiate, batch and compile."""
     if op.name not in WINDOWS:
-        raise KindError(
-            f"{op.label or op.name}: only windows are computed on tensors; PyTorch has its own operators for the rest"
-        )
+        use = INSTEAD.get(op.name, f"torch.{op.name}")
+        raise KindError(f"{op.name}: not computed on PyTorch tensors, only windows are; use {use}")
     if has_torch_function(arrays):  # a subclass of Tensor with a word to say, or a mode
         return handle_torch_function(compute, arrays, array, op, rule, params, arrays)
     for place, given in enumerate(arrays):
