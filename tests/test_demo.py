@@ -206,7 +206,7 @@ def test_an_epoch_that_has_begun_is_finished(tmp_path, few):
         ({"seed": -1}, "--seed=-1: must not be negative"),
         ({"picture": Path("/no/x.png")}, "--picture=/no/x.png: the folder /no does not exist"),
         ({"checkpoint": Path("/no/c")}, "--checkpoint=/no/c: the folder /no does not exist"),
-        ({"checkpoint": Path("/")}, "--checkpoint=/: is a folder, must be a file"),
+        ({"checkpoint": Path("/")}, "--checkpoint=/: is a folder; only a regular file is replaced"),
         ({"picture": Path("x"), "checkpoint": Path("x")}, "--picture=x: must not be the file of the checkpoint"),
         ({"resume": True}, "{}/demo.safetensors: there is no such file; a run without --resume makes it"),
     ],
@@ -281,8 +281,8 @@ def test_a_checkpoint_that_does_not_fit_is_refused_and_left_as_it_is(tmp_path, m
 def test_an_interrupted_picture_leaves_no_half_of_it(tmp_path, monkeypatch, few):
     import matplotlib.figure
 
-    def savefig(_, name, **options):
-        Path(name).write_bytes(b"half a picture")
+    def savefig(_, file, **options):
+        file.write(b"half a picture")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(matplotlib.figure.Figure, "savefig", savefig)
