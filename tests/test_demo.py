@@ -22,6 +22,7 @@ from windowgrad.demo.network import accuracy, network
 from windowgrad.demo.show import last_epoch
 from windowgrad.demo.training import Recipe, begin, states
 
+ctrl_c = pytest.mark.usefixtures("ctrl_c")
 DEMO = "import sys; sys.argv = ['windowgrad', 'demo']; from windowgrad.cli import main; main()"
 
 
@@ -148,6 +149,7 @@ cli.main()
 """
 
 
+@ctrl_c
 def test_ctrl_c_within_a_step_saves_the_step_before_and_resuming_gives_the_uninterrupted_run(tmp_path):
     result = command(STOPPED, tmp_path)
     assert result.returncode == 130
@@ -162,6 +164,7 @@ def test_ctrl_c_within_a_step_saves_the_step_before_and_resuming_gives_the_unint
     assert lines == [f"epoch  2: loss {np.mean(whole.losses[45:]):.4f}, test accuracy {100 * whole.accuracies[-1]:.1f} %"]
 
 
+@ctrl_c
 def test_ctrl_c_while_the_checkpoint_is_written_waits_for_it(tmp_path, monkeypatch):
     replace, path = os.replace, tmp_path / "c"
 
