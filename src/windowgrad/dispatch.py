@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 
 from windowgrad import output
-from windowgrad.arguments import counted
+from windowgrad.arguments import counted, is_masked
 from windowgrad.errors import KindError, WindowError
 from windowgrad.geometry import refuse_unallocatable
+from windowgrad.interrupts import put_off
 from windowgrad.kernels.dtypes import conv_dtype, float_of, is_supported, native
+from windowgrad.loading import loading
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
@@ -85,7 +87,8 @@ def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: 
 def kernel_of(name: str, rule: str) -> Callable[..., Any]:
     """Its module loads Numba, so not before it is needed."""
     module, prefix, _ = KERNELS[name]
-    kernel: Callable[..., Any] = getattr(import_module(f"windowgrad.kernels.{module}"), f"{prefix}_{rule}")
+    with put_off(), loading:  # Numba does not stand an import that was stopped in the middle
+        kernel: Callable[..., Any] = getattr(import_module(f"windowgrad.kernels.{module}"), f"{prefix}_{rule}")
     return kernel
 
 
@@ -144,7 +147,8 @@ def computes_itself(kind: Any) -> Callable[..., Any] | None:
         return own  # type: ignore[no-any-return]
     for base in kind.__mro__:
         if (bridge := BRIDGES.get(base.__module__.partition(".")[0])) is not None:
-            return import_module(bridge).compute  # type: ignore[no-any-return]
+            with put_off(), loading:
+                return import_module(bridge).compute  # type: ignore[no-any-return]
     return None
 
 
@@ -189,7 +193,7 @@ def argument_names(op: Op, rule: str, given: int) -> list[str]:
 
 
 def check_array(name: str, array: Any) -> None:
-    if isinstance(array, np.ma.MaskedArray):
+    if is_masked(array):
         raise KindError(f"{name}: a masked array, and a masked cell has no meaning here; fill it first, as by {name}.filled(0)")
     if not isinstance(array, np.ndarray):
         kind = (

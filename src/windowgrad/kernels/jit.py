@@ -21,13 +21,17 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
+import numpy.ma  # Numba looks at it in the first call of a kernel, when a fork would not wait for its import
+from llvmlite.binding import ffi
 from numba.core import caching, config, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
+from windowgrad.interrupts import put_off
 from windowgrad.kernels.cache import VARIABLE, read, refusal, user_cache, warn_once, write
 from windowgrad.kernels.object_code import NotKeptError, pack, unpack
+from windowgrad.loading import hold_at_fork
 
 SOURCES = Path(__file__).parent
 
@@ -46,8 +50,15 @@ def kernel(function: Callable[..., Any]) -> Dispatcher:
 
 
 def compiled(function: Callable[..., Any]) -> Dispatcher:
-    """A kernel that is not kept."""
-    return numba.njit(**OPTIONS)(function)
+    """A kernel that is not kept.
+
+    Ctrl-C waits until it is compiled or loaded: LLVM calls back into Python, and what is raised there is printed and
+    forgotten; and Numba does not find again what it was about to note when it was stopped.
+    """
+    made = numba.njit(**OPTIONS)(function)
+    if not config.DISABLE_JIT:
+        made.compile = put_off()(made.compile)
+    return made
 
 
 def helper(function: Callable[..., Any]) -> Dispatcher:
@@ -161,9 +172,6 @@ def parts_of(function: FunctionType) -> tuple[Any, ...]:
     return function.__code__, function.__defaults__, [cell.cell_contents for cell in function.__closure__ or ()], used
 
 
-if hasattr(os, "register_at_fork"):  # a child forked while another thread compiles would wait for that thread for ever
-    os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
+# A child forked while another thread compiles would wait for that thread for ever. Numba takes LLVM's lock under its own.
+hold_at_fork(global_compiler_lock._lock)
+hold_at_fork(ffi.lib._lock._lock)

@@ -16,6 +16,7 @@ from numba.core.compiler import CompileResult
 from numba.core.environment import _rebuild_env
 from numba.core.funcdesc import PythonFunctionDescriptor
 from numba.core.sigutils import normalize_signature
+from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.typing import signature as signature_of
 
 SCALARS = {kind.name: kind for kind in (types.none, types.boolean, *types.number_domain)}
@@ -93,7 +94,7 @@ def environment(module: str, name: str) -> Any:
 
 def described(kind: Any) -> Any:
     """A type as JSON can say it: its name, or the list of those in a tuple."""
-    if isinstance(kind, types.BaseTuple) and not isinstance(kind, types.BaseNamedTuple):
+    if isinstance(kind, BaseTuple) and not isinstance(kind, BaseNamedTuple):
         return [described(each) for each in kind.types]
     if SCALARS.get(kind.name) == kind:
         return kind.name
@@ -101,4 +102,4 @@ def described(kind: Any) -> Any:
 
 
 def as_type(text: Any) -> Any:
-    return types.BaseTuple.from_types([as_type(each) for each in text]) if isinstance(text, list) else SCALARS[text]
+    return BaseTuple.from_types([as_type(each) for each in text]) if isinstance(text, list) else SCALARS[text]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.errors import KindError, OptionError, show
+from windowgrad.loading import loading
 from windowgrad.saving import replacing
 
 FORMAT, VERSION = "windowgrad", 1
@@ -41,7 +42,8 @@ def save(path: Path, params: Any, *, extra: Mapping[str, Any] | None = None) -> 
     are kept, and only a regular file is replaced. The same content is the same bytes.
     `extra` is a small dict of what JSON can say: numbers, strings, None, lists and dicts (a tuple comes back as a list).
     """
-    from safetensors.numpy import save as serialised
+    with loading:
+        from safetensors.numpy import save as serialised
 
     where = _path(path)
     arrays: Arrays = {}
@@ -157,8 +159,9 @@ def _path(path: Any) -> str:
 
 def _read(path: Path) -> tuple[Arrays, Mapping[str, str]]:
     """The arrays and the metadata of a file that is whole, ours, and of a version we know."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as deserialised
+    with loading:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load as deserialised
 
     with open(_path(path), "rb") as file:
         data = file.read()

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.errors import KindError, OptionError, WindowError, show
+from windowgrad.loading import loading
 
 PIECE = 1 << 15
 """Cells that are updated at a time: few enough that all passes over them find them in the cache."""
@@ -118,7 +119,8 @@ def _average(old: Array, value: Array, keep: float, out: Array, spare: Array) ->
 
 def _mapped(rule: Callable[..., None], results: int, kinds: str, **trees: Any) -> tuple[Any, ...]:
     """`rule` on the arrays that stand at the same place in all trees: it writes `results` new arrays, each like the first."""
-    import optree
+    with loading:
+        import optree
 
     names = list(trees)
     leaves, structure = optree.tree_flatten(trees[names[0]])
@@ -164,7 +166,8 @@ def _pieces(arrays: list[Array]) -> Iterator[list[Array]]:
 
 
 def _zeros(params: Any, kinds: str) -> Any:
-    import optree
+    with loading:
+        import optree
 
     def zeros(place: tuple[Any, ...], value: Any) -> Array:
         _check_parameter("params" + "".join(f"[{key!r}]" for key in place), value, kinds)
