@@ -1,8 +1,9 @@
 # `make demo`, `make test`, `make bench`. Each makes .venv and installs what it needs, and re-uses it when nothing changed.
+# `make browser` installs a Chromium on the system; without one, `make test` leaves out the tests that open a page.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench
+.PHONY: demo test bench browser
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-demo
@@ -18,6 +19,15 @@ test: .venv/installed-test
 bench: .venv/installed-test
 	$(BIN)/python benchmarks/pooling.py --plot docs/pooling.png
 	$(BIN)/python benchmarks/convolution.py --plot docs/convolution.png
+
+CHROMIUM := chromium chromium-driver
+APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
+
+browser:
+	@$(PYTHON) tests/browser.py || { \
+	    command -v apt-get > /dev/null || { echo "install Chromium or Chrome and its chromedriver, so that both are on the PATH"; exit 1; }; \
+	    echo "==> installing $(CHROMIUM)"; \
+	    $(APT) update && $(APT) install -y --no-install-recommends $(CHROMIUM) && $(PYTHON) tests/browser.py; }
 
 .venv/made:
 	@echo "==> making .venv with $$($(PYTHON) --version)"

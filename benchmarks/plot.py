@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from report import Row, View, times, whole
+from report import Row, View, times
 from timing import THREADS
+
+from windowgrad.saving import replacing
 
 BAR = 0.16  # inches
 
@@ -34,8 +36,9 @@ def write_plot(view: View, rows: list[Row], path: Path) -> None:
     handles = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in view.colours.values()]
     figure.legend(handles, list(view.colours), loc="outside upper right", ncols=len(handles), frameon=False)
     figure.suptitle(f"windowgrad: {view.subject}, float32, {THREADS} threads", x=0.01, ha="left", weight="bold")
-    with whole(path) as temporary:
-        figure.savefig(temporary, dpi=110, format=path.suffix.lstrip(".") or "png")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        figure.savefig(file, dpi=110, format=path.suffix.lstrip(".") or "png")
     plt.close(figure)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +13,8 @@ from typing import Any, Protocol
 
 from rich.table import Table
 from timing import THREADS
+
+from windowgrad.saving import replacing
 
 OURS, FLOOR = "windowgrad", "floor"
 
@@ -111,22 +111,11 @@ def table(view: View, rows: list[Row]) -> Table:
 # --- files -------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A name to write to; the file gets its own name when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}-{path.name}")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def write_json(view: View, rows: list[Row], path: Path, extra: dict[str, Any]) -> None:
     content = {"measured_with": surroundings(view)} | extra | {"rows": [record(view, row) for row in rows]}
-    with whole(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write((json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def record(view: View, row: Row) -> dict[str, Any]:

@@ -6,7 +6,6 @@ python examples/photograph.py --picture photograph.png
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +20,7 @@ from rich.table import Table
 from sklearn.datasets import load_sample_image
 
 import windowgrad as wg
+from windowgrad.saving import replacing
 
 EDGE = np.array([[1, 0, -1], [2, 0, -2], [1, 0, -1]])[None, None]
 TENT = np.array([[1, 2, 1], [2, 4, 2], [1, 2, 1]])[None, None]
@@ -86,18 +86,14 @@ def _by(x: Any) -> str:
 
 
 def draw(picture: Path, crop: Any, images: dict[str, Any]) -> None:
-    """The picture, written under another name first: it is there whole or not at all."""
+    """The picture: it is there whole or not at all."""
     figure = Figure(figsize=(12, 9), layout="constrained")
     panels = figure.subplots(3, 3).flat
     draw_windows(next(panels), next(panels), crop)
     for title, values in images.items():
         show(next(panels), values[0], f"{title}: {_by(values)}")
-    partial = picture.with_name(f".{picture.name}.{os.getpid()}")
-    try:
-        figure.savefig(partial, dpi=80, format="png")
-        os.replace(partial, picture)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(picture) as file:
+        figure.savefig(file, dpi=80, format="png")
 
 
 def show(axes: Any, values: Any, title: str) -> None:

@@ -1,13 +1,15 @@
-"""A Chromium without a window, and everything it asked the network for or complained about."""
+"""A Chromium without a window, and everything it asked the network for or complained about.
+
+`python tests/browser.py` says whether there is one; it needs nothing but Python.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
+import sys
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-
-import pytest
 
 FLAGS = (
     "--headless",
@@ -22,6 +24,14 @@ FLAGS = (
     "--window-size=1280,900",
 )
 BROWSERS = ("chromium", "google-chrome", "chromium-browser", "google-chrome-stable")
+MISSING = "no Chromium or Chrome with its chromedriver on the PATH; `make browser` installs one"
+
+
+def installed():
+    """The browser and its driver, or None if one of them is missing."""
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    driver = shutil.which("chromedriver")
+    return (program, driver) if program and driver else None
 
 
 @contextmanager
@@ -30,10 +40,7 @@ def browser():
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    driver = shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.fail("needs Chromium or Chrome and its driver: on Debian, apt-get install chromium chromium-driver")
+    program, driver = installed()
     with TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = webdriver.ChromeOptions()
         options.binary_location = program
@@ -51,3 +58,9 @@ def requests(chrome):
     """The addresses asked for since the last question."""
     messages = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]
     return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+
+
+if __name__ == "__main__":
+    found = installed()
+    print("browser: " + (MISSING if found is None else " and ".join(found)))
+    sys.exit(found is None)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 
-def fresh(code, timeout=60, **environment):
+def fresh(code, seconds=60, **environment):
     """What the code prints to either stream; it must end well, in time, and without a warning."""
     found = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -13,7 +13,7 @@ def fresh(code, timeout=60, **environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=timeout,
+        timeout=seconds,
     )
     assert found.returncode == 0, found.stdout
     return found.stdout

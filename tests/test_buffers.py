@@ -272,3 +272,22 @@ def test_a_bad_cap_is_refused_and_changes_nothing(value, kind):
     with pytest.raises(kind, match="size="):
         buffers.set_buffer_cap(value)
     assert buffers.get_buffer_cap() == 64 * MIB
+
+
+CTRL_C = """
+from collections import deque
+from operator import call
+from _thread import interrupt_main
+arrays = [buffers.empty((1 << 20,), np.float32) for _ in range(5)]
+try:
+    deque(map(call, [interrupt_main, arrays.clear]))  # nothing of Python's in between
+except KeyboardInterrupt:
+    print("interrupted", arrays)
+print(buffers.current_pool().idle_bytes() >> 20)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_while_arrays_die_is_neither_printed_nor_forgotten():
+    assert script(CTRL_C) == "interrupted []\n20\n"

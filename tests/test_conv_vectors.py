@@ -27,4 +27,4 @@ print(BYTES)
 def test_float64_weight_gradients_are_exact_with_vectors_of_16_bytes():
     """A panel of them is no multiple of the rows that are turned around at once."""
     told = PLAIN if platform.machine() in ("x86_64", "AMD64") else {}
-    assert fresh(CODE, timeout=300, **told).strip() == "16"  # its kernels are compiled once more
+    assert fresh(CODE, seconds=300, **told).strip() == "16"  # its kernels are compiled once more

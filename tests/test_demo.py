@@ -22,6 +22,7 @@ from windowgrad.demo.network import accuracy, network
 from windowgrad.demo.show import last_epoch
 from windowgrad.demo.training import Recipe, begin, states
 
+ctrl_c = pytest.mark.usefixtures("ctrl_c")
 DEMO = "import sys; sys.argv = ['windowgrad', 'demo']; from windowgrad.cli import main; main()"
 
 
@@ -148,6 +149,7 @@ cli.main()
 """
 
 
+@ctrl_c
 def test_ctrl_c_within_a_step_saves_the_step_before_and_resuming_gives_the_uninterrupted_run(tmp_path):
     result = command(STOPPED, tmp_path)
     assert result.returncode == 130
@@ -162,6 +164,7 @@ def test_ctrl_c_within_a_step_saves_the_step_before_and_resuming_gives_the_unint
     assert lines == [f"epoch  2: loss {np.mean(whole.losses[45:]):.4f}, test accuracy {100 * whole.accuracies[-1]:.1f} %"]
 
 
+@ctrl_c
 def test_ctrl_c_while_the_checkpoint_is_written_waits_for_it(tmp_path, monkeypatch):
     replace, path = os.replace, tmp_path / "c"
 
@@ -206,7 +209,7 @@ def test_an_epoch_that_has_begun_is_finished(tmp_path, few):
         ({"seed": -1}, "--seed=-1: must not be negative"),
         ({"picture": Path("/no/x.png")}, "--picture=/no/x.png: the folder /no does not exist"),
         ({"checkpoint": Path("/no/c")}, "--checkpoint=/no/c: the folder /no does not exist"),
-        ({"checkpoint": Path("/")}, "--checkpoint=/: is a folder, must be a file"),
+        ({"checkpoint": Path("/")}, "--checkpoint=/: is a folder; only a regular file is replaced"),
         ({"picture": Path("x"), "checkpoint": Path("x")}, "--picture=x: must not be the file of the checkpoint"),
         ({"picture": Path("x.gif")}, "--picture=x.gif: must end in .png or .pdf"),
         ({"resume": True}, "{}/demo.safetensors: there is no such file; a run without --resume makes it"),
@@ -289,8 +292,8 @@ def test_a_picture_is_in_the_format_of_its_name(tmp_path, few):
 def test_an_interrupted_picture_leaves_no_half_of_it(tmp_path, monkeypatch, few):
     import matplotlib.figure
 
-    def savefig(_, name, **options):
-        Path(name).write_bytes(b"half a picture")
+    def savefig(_, file, **options):
+        file.write(b"half a picture")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(matplotlib.figure.Figure, "savefig", savefig)

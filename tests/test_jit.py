@@ -14,7 +14,7 @@ import pytest
 from numba.core import types
 from numba.extending import intrinsic
 
-from windowgrad.kernels import jit
+from windowgrad.kernels import cache, jit
 
 
 @jit.helper
@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
     """A cache of its own for each test."""
     monkeypatch.setenv("WINDOWGRAD_CACHE_DIR", str(tmp_path / "cache"))
     jit.cache_folder.cache_clear()
-    jit.warn_once.cache_clear()
+    cache.told.clear()
     yield tmp_path / "cache"
     jit.cache_folder.cache_clear()
 
@@ -61,7 +61,7 @@ DAMAGES = {
     "cut in half": lambda content: content[: len(content) // 2],
     "one byte short": lambda content: content[:-1],
     "a bit turned": lambda content: content[:1000] + bytes([content[1000] ^ 1]) + content[1001:],
-    "whole, but something else": lambda content: hashlib.sha256(b"not a pickle").digest() + b"not a pickle",
+    "whole, but something else": lambda content: hashlib.sha256(b"not a kernel").digest() + b"not a kernel",
 }
 
 
@@ -238,13 +238,29 @@ def test_a_kernel_of_no_module_is_not_kept_and_says_so(folder):
     assert not files(folder)
 
 
-def test_folders_that_nobody_used_for_a_month_are_removed(folder):
-    for name, days in [("kernels-old", 40), ("kernels-recent", 3), ("notes", 40)]:
+def test_folders_of_ours_that_nobody_used_for_a_month_are_removed_and_nothing_else(folder):
+    old, recent, mixed = (f"kernels-{digit * 32}" for digit in "abc")
+    others = [
+        "kernels-of-my-thesis",
+        "kernels-",
+        f"kernels-{'d' * 31}",
+        f"kernels-{'D' * 32}",
+        f"my-kernels-{'d' * 32}",
+        "notes",
+    ]
+    files = {old: [f"f-{'0' * 32}.kernel", f".windowgrad-{'0' * 16}.tmp"], mixed: [f"f-{'0' * 32}.kernel", "mine.txt"]}
+    for name in (old, recent, mixed, *others):
         (folder / name).mkdir(parents=True)
-        moment = time.time() - days * 86400
+        for file in files.get(name, ["kept.txt"]):
+            (folder / name / file).touch()
+        moment = time.time() - (3 if name == recent else 40) * 86400
         os.utime(folder / name, (moment, moment))
+    link = folder / f"kernels-{'e' * 32}"
+    link.symlink_to(folder / others[0], target_is_directory=True)
     compiled()
-    assert {path.name for path in folder.iterdir()} == {"kernels-recent", "notes", jit.cache_folder().name}
+    assert {path.name for path in folder.iterdir()} == {recent, mixed, link.name, *others, jit.cache_folder().name}
+    assert [path.name for path in (folder / mixed).iterdir()] == ["mine.txt"]
+    assert [path.name for path in (folder / others[0]).iterdir()] == ["kept.txt"]
     os.utime(jit.cache_folder(), (0, 0))
     jit.cache_folder.cache_clear()
     assert jit.cache_folder().stat().st_mtime > time.time() - 86400  # to look into it is to use it
@@ -254,15 +270,15 @@ def test_the_folder_follows_the_custom_of_the_platform(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.delenv("WINDOWGRAD_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert jit.user_cache() == tmp_path / "windowgrad"
+    assert cache.user_cache() == tmp_path / "windowgrad"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative, so to be ignored")
-    assert jit.user_cache() == Path.home() / ".cache" / "windowgrad"
+    assert cache.user_cache() == Path.home() / ".cache" / "windowgrad"
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert jit.user_cache() == Path.home() / "Library" / "Caches" / "windowgrad"
+    assert cache.user_cache() == Path.home() / "Library" / "Caches" / "windowgrad"
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    assert jit.user_cache() == tmp_path / "local" / "windowgrad" / "Cache"
+    assert cache.user_cache() == tmp_path / "local" / "windowgrad" / "Cache"
 
 
 def test_kernels_release_the_gil_divide_like_numpy_and_keep_the_order_of_sums():

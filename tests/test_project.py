@@ -1,6 +1,8 @@
 """What is promised of the project itself: what an import loads, where a fact stands, how large the meaning is."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -81,4 +83,40 @@ def test_the_makefile_has_the_two_commands_and_ci_runs_the_second():
     for command in ("demo", "test"):
         assert f"\n{command}: " in makefile
         assert f"make {command}" in readme
-    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "make test"
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-2:] == ["make browser", "make test"]
+
+
+def pages(path, **environment):
+    """A test that opens a page, run with the programs in the folder `path`."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_conform_html.py", "-k", "copied"]
+    environment = os.environ | {"PATH": str(path), "CI": ""} | environment
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def test_without_a_browser_its_tests_are_left_out_and_the_last_lines_say_so_but_in_ci_they_fail(tmp_path):
+    found = pages(tmp_path)
+    assert found.returncode == 0, found.stdout
+    *_, title, reason, result = found.stdout.splitlines()
+    assert " left out " in title
+    assert reason.startswith("1 browser tests were left out: no Chromium")
+    assert reason.endswith("`make browser` installs one")
+    assert result.startswith("1 skipped")
+    found = pages(tmp_path, CI="true")
+    assert found.returncode == 1
+    assert "1 error" in found.stdout.splitlines()[-1]
+
+
+def test_make_browser_is_content_with_a_browser_that_is_there_and_says_what_to_install_where_it_cannot(tmp_path):
+    make = ["make", "-s", "-C", str(ROOT), "browser", f"PYTHON={sys.executable}"]
+    tools = {name: shutil.which(name) for name in ("make", "sh", "id")}
+    if not all(tools.values()):
+        pytest.skip("no make here")
+    for name, program in tools.items():
+        (tmp_path / name).symlink_to(program)
+    found = subprocess.run(make, env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert found.returncode != 0
+    assert "install Chromium or Chrome and its chromedriver, so that both are on the PATH\n" in found.stdout
+    for name in ("chromium", "chromedriver"):
+        (tmp_path / name).touch(0o755)
+    found = subprocess.run(make, env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (0, f"browser: {tmp_path / 'chromium'} and {tmp_path / 'chromedriver'}\n")

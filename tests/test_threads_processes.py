@@ -74,6 +74,7 @@ with multiprocessing.get_context("fork").Pool(2) as workers:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_is_raised_after_the_other_shares_have_ended_even_if_pressed_again():
     code = """
 threads.set_num_threads(2)

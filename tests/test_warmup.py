@@ -56,6 +56,7 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_stopped_halfway_it_leaves_a_cache_that_the_next_process_can_use(tmp_path, how, status):
     with subprocess.Popen([*COMMAND, "--dtype", "int8"], env=environment(tmp_path), stdout=-1, stderr=-1) as process:

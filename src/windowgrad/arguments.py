@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from operator import index
 from typing import cast
@@ -13,6 +14,11 @@ from windowgrad.errors import KindError, WindowError, show
 Size = int | Sequence[int]
 Pairs = tuple[tuple[int, int], ...]
 Padding = int | Sequence[int | Sequence[int]]
+
+
+def is_masked(array: object) -> bool:
+    """Whether it is a masked array of NumPy. Their module is not imported to find out: who has one has imported it."""
+    return isinstance(array, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ()))
 
 
 def as_int(name: str, value: object, least: int, where: str = "") -> int:

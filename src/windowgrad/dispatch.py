@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 
 from windowgrad import output, peak
-from windowgrad.arguments import counted
+from windowgrad.arguments import counted, is_masked
 from windowgrad.errors import DivisionError, KindError, OptionError, WindowError, WindowgradError, show
+from windowgrad.interrupts import put_off
 from windowgrad.kernels.dtypes import conv_dtype, float_of, is_supported, native
+from windowgrad.loading import loading
 from windowgrad.memory import refuse_unallocatable
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -105,7 +107,8 @@ def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: 
 def kernel_of(name: str, rule: str) -> Callable[..., Any]:
     """Its module loads Numba, so not before it is needed."""
     module, prefix, _ = KERNELS[name]
-    kernel: Callable[..., Any] = getattr(import_module(f"windowgrad.kernels.{module}"), f"{prefix}_{rule}")
+    with put_off(), loading:  # Numba does not stand an import that was stopped in the middle
+        kernel: Callable[..., Any] = getattr(import_module(f"windowgrad.kernels.{module}"), f"{prefix}_{rule}")
     return kernel
 
 
@@ -176,7 +179,8 @@ def computes_itself(kind: Any) -> Callable[..., Any] | None:
         return own  # type: ignore[no-any-return]
     for base in kind.__mro__:
         if (bridge := BRIDGES.get(str(base.__module__).partition(".")[0])) is not None:
-            return import_module(bridge).compute  # type: ignore[no-any-return]
+            with put_off(), loading:
+                return import_module(bridge).compute  # type: ignore[no-any-return]
     return None
 
 
@@ -221,7 +225,7 @@ def argument_names(op: Op, rule: str, given: int) -> list[str]:
 
 
 def check_array(name: str, array: Any) -> None:
-    if isinstance(array, np.ma.MaskedArray):
+    if is_masked(array):
         raise KindError(
             f"{name}: a masked array, and a masked cell has no meaning here; fill it with what it should count as: "
             f"{name}.filled(-numpy.inf) never wins a maximum, "

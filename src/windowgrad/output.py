@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.arguments import is_masked
 from windowgrad.errors import KindError, OptionError, WindowError, show
 
 Array = np.ndarray[Any, Any]
@@ -34,7 +35,7 @@ def check(rule: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 
 def check_array(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    if isinstance(array, np.ma.MaskedArray):
+    if is_masked(array):
         raise KindError(f"{name}: a masked array, must be a plain one of {dtype}{shape}")
     if not isinstance(array, np.ndarray):
         raise KindError(f"{name}={show(array)}: must be a NumPy array of {dtype}{shape}, not {type(array).__name__}")

@@ -82,7 +82,8 @@ def run(names: Sequence[str], console: Console) -> None:
 
 
 def cache() -> Path:
-    from windowgrad.kernels.jit import VARIABLE, cache_folder  # this loads Numba
+    from windowgrad.kernels.cache import VARIABLE
+    from windowgrad.kernels.jit import cache_folder  # this loads Numba
 
     folder = cache_folder()
     if folder is None:

@@ -8,13 +8,15 @@ from typing import Any
 
 from windowgrad.autograd.tracer import as_value
 from windowgrad.errors import KindError, WindowError, place, show
+from windowgrad.loading import loading
 
 NAMESPACE = "windowgrad"
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves, and the structure around them. A dataclass is opened like a dict, whatever its class."""
-    import optree
+    with loading:
+        import optree
 
     try:
         leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
@@ -28,7 +30,8 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
-    import optree
+    with loading:
+        import optree
 
     return optree.tree_unflatten(structure, leaves)
 
@@ -39,7 +42,8 @@ def is_record(leaf: Any) -> bool:
 
 def register(kind: Any) -> None:
     """Tell optree how a dataclass is opened and closed. Closing does not run its __init__, which may check numbers."""
-    import optree
+    with loading:
+        import optree
 
     names = tuple(field.name for field in dataclasses.fields(kind))
 

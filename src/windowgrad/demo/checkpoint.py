@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,6 +14,7 @@ import optree
 from windowgrad import nn
 from windowgrad.demo.training import Recipe, State, begin, generator
 from windowgrad.errors import OptionError, WindowgradError
+from windowgrad.interrupts import put_off
 
 KIND = "windowgrad demo"
 
@@ -23,7 +22,7 @@ KIND = "windowgrad demo"
 def save(path: Path, recipe: Recipe, state: State) -> None:
     """Replace the file as a whole. Ctrl-C waits until that is done."""
     notes = {"losses": state.losses, "accuracies": state.accuracies, "rng": state.rng}
-    with unhurried(), usable(path):
+    with put_off(), usable(path):
         nn.save(path, (state.params, state.moments), extra={"kind": KIND, "recipe": asdict(recipe), **notes})
 
 
@@ -60,19 +59,3 @@ def usable(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OptionError(f"{path}: {error.strerror or error}") from None
-
-
-@contextmanager
-def unhurried() -> Iterator[None]:
-    """Ctrl-C is heard at the end, not within. Only the main thread hears it at all."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    heard: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if heard:
-        raise KeyboardInterrupt

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import windowgrad as wg
 from windowgrad.demo.digits import Digits
 from windowgrad.demo.network import network
 from windowgrad.demo.training import Recipe, State
+from windowgrad.saving import replacing
 
 FORMATS = {".png": "png", ".pdf": "pdf", "": "png"}
 UNDATED = {"pdf": {"CreationDate": None}}  # so that two runs write the same bytes
@@ -19,20 +19,16 @@ LOSS, RIGHT, MAPS = "#2f6db3", "#e08a1e", "magma"  # colours
 
 
 def draw(path: Path, recipe: Recipe, state: State, tested: Digits) -> None:
-    """Write the picture under another name first: it is there whole or not at all."""
+    """Write the picture: it is there whole or not at all."""
     from matplotlib.figure import Figure
 
     figure: Any = Figure(figsize=(11, 7.5), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=(2, 3))
     draw_curve(above.subplots(), recipe, state)
     draw_maps(below, recipe, state, tested)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        form = FORMATS[path.suffix.lower()]
-        figure.savefig(partial, dpi=90, format=form, metadata=UNDATED.get(form))
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    form = FORMATS[path.suffix.lower()]
+    with replacing(path) as file:
+        figure.savefig(file, dpi=90, format=form, metadata=UNDATED.get(form))
 
 
 def draw_curve(axes: Any, recipe: Recipe, state: State) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from windowgrad.demo.exact import check
 from windowgrad.demo.network import IMAGE, network
 from windowgrad.demo.training import Recipe, State, begin, states, steps_per_epoch
 from windowgrad.errors import OptionError, show
+from windowgrad.saving import check_place
 
 EPOCHS = 12
 """How many there are unless told, or unless a checkpoint has more."""
@@ -58,17 +58,6 @@ def run(options: Options, console: Console) -> None:
     picture.draw(options.picture, recipe, state, tested)
     say(console, f"wrote {options.picture}, the learning curve and feature maps,")
     say(console, f"and {options.checkpoint}, the checkpoint; longer: {resuming(options.checkpoint, 2 * epochs)}")
-
-
-def check_place(flag: str, path: Path) -> None:
-    """A file can be written there: better said now than after the training."""
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise OptionError(f"{flag}={path}: the folder {folder} does not exist")
-    if path.is_dir():
-        raise OptionError(f"{flag}={path}: is a folder, must be a file")
-    if not os.access(folder, os.W_OK):
-        raise OptionError(f"{flag}={path}: the folder {folder} cannot be written to")
 
 
 def started(options: Options) -> tuple[Recipe, State]:

@@ -1,9 +1,13 @@
 """Output memory that is used again. Fresh pages cost more than most kernels, so a large block comes back when its array dies.
 
-An array from `empty` is a view of a block that an `Owner` lends it. Every view of the array, every memoryview, every tensor
-that shares it keeps the owner alive; when the last is gone, the owner gives the block back. There is no lock: an owner may
-die inside a garbage collection, at any point of this very file. A list's append and pop are whole operations, and only
-they move a block; so a block is in one hand at any time.
+An array from `empty` is a view of a block that an `Owner` has. Every view of the array, every memoryview, every tensor that
+shares it keeps the owner alive; when the last is gone, a weak reference to the owner brings the block back. It does so
+without a line of Python: a finaliser in Python would be where Ctrl-C is heard, and Python forgets what is raised there. The
+next call finds what came back.
+
+There is no lock: an owner may die, and a finaliser of somebody else may ask for memory, inside a garbage collection at any
+point of this very file. Append and pop are whole operations, and only they move a block; so a block is in one hand at any
+time.
 """
 
 from __future__ import annotations
@@ -11,7 +15,11 @@ from __future__ import annotations
 import math
 import os
 import sys
+import weakref
+from collections import deque
+from contextlib import suppress
 from itertools import count
+from operator import attrgetter, mul
 from typing import Any
 
 import numpy as np
@@ -22,6 +30,7 @@ VARIABLE = "WINDOWGRAD_BUFFER_CAP"
 DEFAULT_CAP = 256 << 20
 LEAST = 1 << 20  # bytes; for less, the memory allocator's own recycling is as good
 ALIGNMENT = 64  # a cache line, and the widest vector
+SIZE = attrgetter("size")
 
 Array = np.ndarray[Any, Any]
 Block = np.ndarray[Any, np.dtype[np.uint8]]
@@ -33,8 +42,35 @@ def size_class(size: int) -> int:
     return -(-size // step) * step
 
 
+class Owner:
+    """Has one block for one array. It is the array's base, which NumPy keeps alive for the array and all views of it."""
+
+    __slots__ = ("__weakref__", "block")
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        return np.ndarray(shape, dtype, buffer=np.asarray(self))
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        start = -(-self.block.__array_interface__["data"][0] // ALIGNMENT) * ALIGNMENT
+        return {"version": 3, "shape": (self.block.size - ALIGNMENT,), "typestr": "|u1", "data": (start, False)}
+
+
+class Loan(weakref.ref[Owner]):
+    """A block that comes back when its owner dies, unless the loan was forgotten before."""
+
+    __slots__ = ("block", "size", "time")
+
+    block: Block
+    size: int
+    time: int
+
+
 class Pool:
-    """Idle blocks by size: at most `cap` bytes once every return is done; the sizes asked for longest ago go first."""
+    """Blocks by size, idle or lent: together at most `cap` bytes, so that what comes back is no more. The oldest go first."""
 
     def __init__(self, cap: int) -> None:
         self.cap = cap
@@ -43,62 +79,58 @@ class Pool:
             sizes.append(size_class(sizes[-1] + 1))
         self.idle: dict[int, list[Block]] = {size: [] for size in sizes if size <= largest}  # never gains or loses a size
         self.used = dict.fromkeys(self.idle, 0)
+        self.loans: dict[int, Loan] = {}  # by when they were made
+        self.returned: deque[Loan] = deque()  # of owners that died
         self.clock = count(1)
 
-    def take(self, size: int) -> Block:
-        self.used[size] = next(self.clock)
+    def take(self, size: int) -> Owner:
+        self.settle()
+        self.used[size] = now = next(self.clock)
         try:
-            return self.idle[size].pop()
+            block = self.idle[size].pop()
         except IndexError:
-            return np.empty(size + ALIGNMENT, np.uint8)
+            block = np.empty(size + ALIGNMENT, np.uint8)
+        owner = Owner(block)
+        loan = Loan(owner, self.returned.append)  # in C: no line of Python runs when an owner dies
+        loan.block, loan.size, loan.time = block, size, now
+        self.loans[now] = loan
+        while self.idle_bytes() + self.lent_bytes() > self.cap:
+            self.drop_oldest()
+        return owner
 
-    def give(self, block: Block) -> None:
-        size = block.size - ALIGNMENT
-        self.idle[size].append(block)
-        while self.idle_bytes() > self.cap:  # looked at after the append: of several at once, the last one sees them all
-            self.drop_one()
+    def settle(self) -> None:
+        """What came back is idle from now on."""
+        while True:
+            try:
+                loan = self.returned.popleft()
+            except IndexError:
+                return
+            if self.loans.pop(loan.time, None) is not None:
+                self.idle[loan.size].append(loan.block)
 
-    def drop_one(self) -> None:
-        oldest = min((size for size, blocks in self.idle.items() if blocks), key=self.used.__getitem__, default=None)
-        try:
-            if oldest is not None:
-                self.idle[oldest].pop()
-        except IndexError:
-            pass  # somebody else took it: as good
+    def drop_oldest(self) -> None:
+        """Free a block of the size asked for longest ago, or forget the oldest loan: its block is freed with its array."""
+        size = min((size for size, blocks in self.idle.items() if blocks), key=self.used.__getitem__, default=None)
+        loan = min(list(self.loans), default=None)
+        if size is not None and (loan is None or self.used[size] < loan):
+            with suppress(IndexError):  # somebody else took it: as good
+                self.idle[size].pop()
+        elif loan is not None:
+            self.loans.pop(loan, None)
 
     def idle_bytes(self) -> int:
-        return sum(size * len(blocks) for size, blocks in self.idle.items())
+        self.settle()
+        return sum(map(mul, self.idle, map(len, self.idle.values())))
+
+    def lent_bytes(self) -> int:
+        return sum(map(SIZE, list(self.loans.values())))
 
     def close(self) -> None:
         """Free what is idle, now and whenever a block still lent comes back."""
         self.cap = 0
+        self.loans.clear()
         for blocks in self.idle.values():
             blocks.clear()
-
-
-class Owner:
-    """Lends one block to one array. It is the array's base, which NumPy keeps alive for the array and all views of it."""
-
-    __slots__ = ("block", "pool")
-
-    def __init__(self, pool: Pool, size: int) -> None:
-        self.pool = pool
-        self.block: Block | None = pool.take(size)
-
-    def lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        return np.ndarray(shape, dtype, buffer=np.asarray(self))
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        if self.block is None:
-            raise AttributeError("the block has been given back")
-        start = -(-self.block.__array_interface__["data"][0] // ALIGNMENT) * ALIGNMENT
-        return {"version": 3, "shape": (self.block.size - ALIGNMENT,), "typestr": "|u1", "data": (start, False)}
-
-    def __del__(self) -> None:
-        block, self.block = self.block, None
-        if block is not None:
-            self.pool.give(block)
 
 
 pool: Pool | None = None
@@ -118,7 +150,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     if size < LEAST or kind.hasobject:
         return np.empty(shape, kind)
     size, lender = size_class(size), current_pool()
-    return Owner(lender, size).lend(shape, kind) if size <= lender.cap else np.empty(shape, kind)
+    return lender.take(size).lend(shape, kind) if size <= lender.cap else np.empty(shape, kind)
 
 
 def get_buffer_cap() -> int:

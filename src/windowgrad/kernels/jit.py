@@ -2,41 +2,38 @@
 
 Numba's own cache looks at the file of the kernel only, so it would go on using a kernel whose helper in another file has
 changed; and two processes that save two signatures at once can leave an index that names the wrong code. Here a compiled
-kernel is one file. Its folder is named by everything that every kernel depends on, the file by the kernel and its
-signature. It is written under another name and moved into place, and starts with a checksum: a file that was cut
-short, or is damaged in any other way, is compiled again.
+kernel is one file (`object_code`). Its folder is named by everything that every kernel depends on, the file by the kernel and
+its signature; `cache` says where the folder is and which files may be used.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
-import shutil
 import sys
-import time
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
-from uuid import uuid4
 
 import llvmlite
 import numba
 import numpy as np
+import numpy.ma  # Numba looks at it in the first call of a kernel, when a fork would not wait for its import
+from llvmlite.binding import ffi
 from numba.core import caching, config, types
-from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
-from numba.core.serialize import dumps
 
-VARIABLE = "WINDOWGRAD_CACHE_DIR"
+from windowgrad.interrupts import put_off
+from windowgrad.kernels.cache import VARIABLE, read, refusal, user_cache, warn_once, write
+from windowgrad.kernels.object_code import NotKeptError, pack, unpack
+from windowgrad.loading import hold_at_fork
+
 SOURCES = Path(__file__).parent
-DAYS_KEPT = 30  # a folder of another version goes when it was not used for so long
 
 Dispatcher = Any  # Numba has no types to name
 
@@ -53,8 +50,15 @@ def kernel(function: Callable[..., Any]) -> Dispatcher:
 
 
 def compiled(function: Callable[..., Any]) -> Dispatcher:
-    """A kernel that is not kept."""
-    return numba.njit(**OPTIONS)(function)
+    """A kernel that is not kept.
+
+    Ctrl-C waits until it is compiled or loaded: LLVM calls back into Python, and what is raised there is printed and
+    forgotten; and Numba does not find again what it was about to note when it was stopped.
+    """
+    made = numba.njit(**OPTIONS)(function)
+    if not config.DISABLE_JIT:
+        made.compile = put_off()(made.compile)
+    return made
 
 
 def helper(function: Callable[..., Any]) -> Dispatcher:
@@ -95,7 +99,7 @@ class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types
             return None
         rtsys.initialize(target_context)  # all that compiled code needs; Numba itself loads its compiler and SciPy here
         try:
-            return CompileResult._rebuild(target_context, *pickle.loads(payload))
+            return unpack(payload, self.function, signature, target_context)
         except Exception:  # whole, but not for this Numba after all; compiling again replaces it
             return None
 
@@ -103,11 +107,10 @@ class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types
         path = self.file(signature)
         if path is None:
             return
-        if result.library.has_dynamic_globals or result.lifted:
-            warn_once(self.function, "it holds addresses of this process")
-            return
         try:
-            write(path, dumps(result._reduce()))
+            write(path, pack(result, signature))
+        except NotKeptError as reason:
+            warn_once(self.function, str(reason))
         except OSError as error:
             warn_once(None, f"{error.strerror or error}: {path.parent}; {VARIABLE} can name another folder")
 
@@ -116,42 +119,6 @@ class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types
     def disable(self) -> None: ...
 
     def flush(self) -> None: ...
-
-
-def read(path: Path) -> bytes | None:
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    digest, payload = content[:32], content[32:]
-    return payload if hashlib.sha256(payload).digest() == digest else None
-
-
-def write(path: Path, payload: bytes) -> None:
-    """All of it or nothing, also for a reader at the same time and when the process is killed."""
-    if not path.parent.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        remove_old(path.parent)
-    temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
-    try:
-        temporary.write_bytes(hashlib.sha256(payload).digest() + payload)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def remove_old(current: Path) -> None:
-    """Folders beside the current one that no process looked into for a long time."""
-    for folder in current.parent.glob("kernels-*"):
-        with suppress(OSError):  # another process removed it
-            if time.time() - folder.stat().st_mtime > DAYS_KEPT * 86400:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-@cache
-def warn_once(function: Any, reason: str) -> None:
-    what = "compiled kernels" if function is None else f"kernel {function.__qualname__}"
-    warnings.warn(f"{what} cannot be kept for the next run: {reason}", RuntimeWarning, stacklevel=2)
 
 
 @cache
@@ -170,29 +137,15 @@ def cache_folder() -> Path | None:
         content = path.read_bytes()
         digest.update(f"{path.relative_to(SOURCES).as_posix()} {len(content)} ".encode() + content)
     folder = root / f"kernels-{digest.hexdigest()[:32]}"
-    with suppress(OSError):  # it is not there yet, or not ours to touch
-        os.utime(folder)
+    if refusal(folder) is None:
+        with suppress(OSError):  # it is not there yet, or not ours to touch
+            os.utime(folder)
     return folder
 
 
 def machine() -> tuple[Any, ...]:
     """The CPU that code is made for, as Numba's code generator names it: triple, name and features."""
     return tuple(cpu_target.target_context.codegen().magic_tuple())
-
-
-def user_cache() -> Path | None:
-    """Where this user's programs keep what can be made again, by the custom of the platform."""
-    if chosen := os.environ.get(VARIABLE):
-        return Path(chosen).absolute()
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        return Path(local) / "windowgrad" / "Cache"
-    if (xdg := os.environ.get("XDG_CACHE_HOME")) and Path(xdg).is_absolute():
-        return Path(xdg) / "windowgrad"
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "windowgrad"
 
 
 def key_of(value: Any, within: tuple[Any, ...] = ()) -> str:
@@ -219,9 +172,6 @@ def parts_of(function: FunctionType) -> tuple[Any, ...]:
     return function.__code__, function.__defaults__, [cell.cell_contents for cell in function.__closure__ or ()], used
 
 
-if hasattr(os, "register_at_fork"):  # a child forked while another thread compiles would wait for that thread for ever
-    os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
+# A child forked while another thread compiles would wait for that thread for ever. Numba takes LLVM's lock under its own.
+hold_at_fork(global_compiler_lock._lock)
+hold_at_fork(ffi.lib._lock._lock)

@@ -10,12 +10,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from windowgrad.errors import KindError, OptionError, place, show
+from windowgrad.loading import loading
+from windowgrad.saving import replacing
 
 FORMAT, VERSION = "windowgrad", 1
 KINDS = ("float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool")
@@ -36,10 +38,12 @@ OTHERS = {
 def save(path: Path, params: Any, *, extra: Mapping[str, Any] | None = None) -> None:
     """Store nested tuples, lists and dicts of arrays and plain values, and `extra`, which `load_extra` gives back.
 
-    The file is replaced as a whole: whatever interrupts the writing, `path` is the old file or the new one.
+    The file is replaced as a whole: whatever interrupts the writing, `path` is the old file or the new one. Its permissions
+    are kept, and only a regular file is replaced. The same content is the same bytes.
     `extra` is a small dict of what JSON can say: numbers, strings, None, lists and dicts (a tuple comes back as a list).
     """
-    from safetensors.numpy import save as serialised
+    with loading:
+        from safetensors.numpy import save as serialised
 
     where = _path(path)
     arrays: Arrays = {}
@@ -52,8 +56,10 @@ def save(path: Path, params: Any, *, extra: Mapping[str, Any] | None = None) -> 
         raise OptionError(f"params or extra: cannot be written as JSON: {error}") from None
     about = {"format": FORMAT, "version": str(VERSION), "structure": structure, "extra": notes}
     data = serialised(arrays, about | {"checksum": _checksum(arrays, structure, notes)})
-    with _replacing(where) as file:
-        file.write(data)
+    header, start = _ordered(data)
+    with replacing(where) as file:
+        file.write(header)
+        file.write(memoryview(data)[start:])
 
 
 def load(path: Path) -> Any:
@@ -134,46 +140,33 @@ def _checksum(arrays: Arrays, *texts: str) -> str:
     return digest.hexdigest()
 
 
+def _ordered(data: bytes) -> tuple[bytes, int]:
+    """The header of a safetensors file with its metadata in one order, and where the arrays start in `data`."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # the arrays stay aligned
+    return len(text).to_bytes(8, "little") + text, start
+
+
 # --- files ---------------------------------------------------------------------------------------------------------
 
 
 def _path(path: Any) -> str:
     try:
-        return os.path.realpath(os.fsdecode(path))  # through a link, not in its place
+        return os.fsdecode(path)
     except TypeError:
         raise KindError(f"path={show(path)}: must be a string or a path, not {type(path).__name__}") from None
     except ValueError as error:  # a zero byte in it
         raise OptionError(f"path={show(path)}: must be the name of a file: {error}") from None
 
 
-@contextmanager
-def _replacing(path: str) -> Iterator[BinaryIO]:
-    """A file beside `path` that takes its place once it is safely on the disk; an error leaves nothing of it."""
-    folder, name = os.path.split(path)
-    beside = os.path.join(folder, f".{name}.{os.urandom(8).hex()}.tmp")
-    try:
-        with open(beside, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:  # Ctrl-C too
-        if os.path.exists(beside):
-            os.unlink(beside)
-        raise
-    if hasattr(os, "O_DIRECTORY"):  # where a folder can be opened: its new entry onto the disk too
-        entry = os.open(folder, os.O_DIRECTORY)
-        try:
-            with suppress(OSError):  # some file systems cannot, and the file is there
-                os.fsync(entry)
-        finally:
-            os.close(entry)
-
-
 def _read(path: Path) -> tuple[Arrays, Mapping[str, str]]:
     """The arrays and the metadata of a file that is whole, ours, and of a version we know."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as deserialised
+    with loading:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load as deserialised
 
     with open(_path(path), "rb") as file:
         data = file.read()

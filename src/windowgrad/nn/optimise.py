@@ -18,6 +18,7 @@ import numpy as np
 from windowgrad.arguments import as_int
 from windowgrad.errors import KindError, OptionError, WindowError, show
 from windowgrad.errors import place as shown_place
+from windowgrad.loading import loading
 
 PIECE = 1 << 15
 """Cells that are updated at a time: few enough that all passes over them find them in the cache."""
@@ -125,7 +126,8 @@ def _average(old: Array, value: Array, keep: float, out: Array, spare: Array) ->
 
 def _mapped(rule: Callable[..., None], results: int, kinds: str, **trees: Any) -> tuple[Any, ...]:
     """`rule` on the arrays that stand at the same place in all trees: it writes `results` new arrays, each like the first."""
-    import optree
+    with loading:
+        import optree
 
     names = list(trees)
     leaves, structure = _flattened(names[0], trees[names[0]])
@@ -201,7 +203,8 @@ def _pieces(arrays: list[Array]) -> Iterator[list[Array]]:
 
 
 def _zeros(params: Any, kinds: str) -> Any:
-    import optree
+    with loading:
+        import optree
 
     def zeros(place: tuple[Any, ...], value: Any) -> Array:
         _check_parameter("params" + shown_place(place), value, kinds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,9 @@ from windowgrad.autograd.arrays.rules import Array, by_cell, native_op
 from windowgrad.dispatch import run
 from windowgrad.errors import KindError
 from windowgrad.functional.call import Call
+from windowgrad.interrupts import put_off
 from windowgrad.kernels.dtypes import float_of
+from windowgrad.loading import loading
 from windowgrad.params import Params
 from windowgrad.spec import scalar
 
@@ -142,11 +144,18 @@ def _relu_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
     return (gate(x, g),)
 
 
+@cache
+def _rectify() -> Any:
+    """It loads Numba, so not before it is needed."""
+    with put_off(), loading:
+        from windowgrad.kernels import rectify
+    return rectify
+
+
 def _gate(params: Params, x: Array, dx: Array) -> Any:
     """By a kernel, or by a mask of bits: NumPy's `where` guesses each cell, and is wrong half of the time."""
     if x.size >= LEAST:
-        from windowgrad.kernels import rectify  # it loads Numba, so not before it is needed
-
+        rectify = _rectify()
         if rectify.fits(x, dx):
             return rectify.gated(x, dx)
     bits = np.dtype(f"i{dx.dtype.itemsize}")
