@@ -52,6 +52,10 @@ BRIDGES = {
 }
 
 
+WITHOUT_DERIVATIVES = frozenset({"dask"})
+"""Packages whose arrays have no derivatives of their own: our tape follows them, and they stay lazy."""
+
+
 def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
     """The meaning itself, over whatever scalars the arrays hold. It does not write into an array, and gives all gradients."""
     kinds = {type(cell) for array in arrays for cell in array.flat}
@@ -146,6 +150,12 @@ def computes_itself(kind: Any) -> Callable[..., Any] | None:
         if (bridge := BRIDGES.get(base.__module__.partition(".")[0])) is not None:
             return import_module(bridge).compute  # type: ignore[no-any-return]
     return None
+
+
+def is_followed(kind: type) -> bool:
+    """Whether an array of this type, which is not NumPy's, may be differentiated by our own transforms."""
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    return hasattr(kind, "__windowgrad__") or not packages.isdisjoint(WITHOUT_DERIVATIVES)
 
 
 @lru_cache(maxsize=1024)
