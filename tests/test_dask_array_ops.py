@@ -138,6 +138,16 @@ def test_sums_are_combined_in_a_wider_float():
     assert abs(found - exact) <= abs(Fraction(float(wg.sum(x))) - exact) + Fraction(1, 2**20)
 
 
+def test_a_mean_of_large_integers_does_not_wrap_around():
+    x = np.full(8, 2**62)
+    assert wg.mean(da.from_array(x, 4)).compute() == wg.mean(x) == 2.0**62
+
+
+def test_arrays_of_many_axes_are_computed():
+    x = da.ones((1,) * 60 + (2, 3), chunks=2)
+    assert wg.sum(wg.relu(x)).compute() == 6
+
+
 def test_an_empty_array_is_summed_and_has_no_mean():
     x = da.zeros((0, 3), chunks=2)
     assert wg.sum(x).compute() == 0

@@ -144,7 +144,8 @@ def untraced(x: Any) -> Any:
 
 def is_lazy(x: Any) -> bool:
     """Whether it is an array of another library for which NumPy's functions make arrays of that library, such as Dask's."""
-    return not isinstance(x, np.ndarray) and hasattr(type(x), "__array_function__")
+    kind = type(x)
+    return not issubclass(kind, np.ndarray) and hasattr(kind, "__array_function__") and not hasattr(kind, "__windowgrad__")
 
 
 def as_derivative(given: Any) -> Any:

@@ -7,7 +7,6 @@ these operators are written with the operators themselves, so they are lazy too.
 
 from __future__ import annotations
 
-import string
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from windowgrad.spec.scalar import divide
 Array = Any
 """A Dask array; Dask has few types."""
 da_: Any = da
+Axes = tuple[int, ...]
 
 
 def compute(op: Op, rule: str, params: Any, arrays: Sequence[Array]) -> Any:
@@ -60,12 +60,10 @@ def result_dtype(op: Op, params: Any, arrays: Sequence[Array]) -> np.dtype[Any]:
     return dtype
 
 
-def blockwise(
-    op: Op, params: Any, out: str, arrays: Sequence[tuple[Array, str]], new: dict[str, int] | None = None, dtype: Any = None
-) -> Array:
-    """The forward rule on blocks whose axes are named by letters; an axis of length 1 is broadcast."""
+def blockwise(op: Op, params: Any, out: Axes, arrays: Sequence[tuple[Array, Axes]], new: dict[int, int] | None = None) -> Array:
+    """The forward rule on blocks whose axes are named by numbers; an axis of length 1 is broadcast."""
     given = [x for x, _ in arrays]
-    dtype = dtype or result_dtype(op, params, given)
+    dtype = result_dtype(op, params, given)
     return da_.blockwise(
         partial(block, partial(op.forward, params)),
         out,
@@ -77,15 +75,15 @@ def blockwise(
     )
 
 
-def letters(ndim: int, last: str = string.ascii_letters) -> str:
-    """A letter for each axis; arrays of fewer axes are aligned at the end."""
-    return last[len(last) - ndim :]
+def named(ndim: int) -> Axes:
+    """Names of axes: counted from the end, so that arrays of fewer axes are aligned there. Others are 0, 1 and so on."""
+    return tuple(range(-ndim, 0))
 
 
 def cellwise(op: Op, params: Any, *arrays: Array) -> Array:
     """Cell by cell, of arrays that are broadcast together."""
     rank = max(x.ndim for x in arrays)
-    return blockwise(op, params, letters(rank), [(x, letters(x.ndim)) for x in arrays])
+    return blockwise(op, params, named(rank), [(x, named(x.ndim)) for x in arrays])
 
 
 def whole(x: Array, *axes: int) -> Array:
@@ -96,13 +94,15 @@ def whole(x: Array, *axes: int) -> Array:
 # --- sums --------------------------------------------------------------------------------------------------------
 
 
-def wide_of(dtype: np.dtype[Any]) -> Any:
-    """In what a chunk is summed: floats of 16 bits in float32, all others as NumPy does."""
-    return np.float32 if is_float(dtype) and dtype.itemsize == 2 else None
+def wide_of(dtype: np.dtype[Any], is_mean: bool) -> Any:
+    """In what a chunk is summed: floats of 16 bits in float32, integers for a mean in float64, all others as NumPy does."""
+    if is_float(dtype):
+        return np.float32 if dtype.itemsize == 2 else None
+    return np.float64 if is_mean and dtype.kind != "O" else None
 
 
-def part(x: Any, axis: Any, keepdims: bool) -> Any:
-    return block(partial(np.add.reduce, axis=axis, keepdims=keepdims, dtype=wide_of(x.dtype)), x)
+def part(wide: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    return block(partial(np.add.reduce, axis=axis, keepdims=keepdims, dtype=wide), x)
 
 
 def combined(parts: Any, axis: Any, keepdims: bool) -> Any:
@@ -123,8 +123,8 @@ def settled(count: int | None, kind: Any, parts: Any, axis: Any, keepdims: bool)
 def added_up(x: Array, axes: tuple[int, ...], keepdims: bool, count: int | None, dtype: Any) -> Array:
     if not axes:
         return x.map_blocks(partial(settled, count, dtype, axis=(), keepdims=keepdims), dtype=dtype)
-    last = partial(settled, count, dtype)
-    return da_.reduction(x, part, last, combine=combined, axis=axes, keepdims=keepdims, dtype=dtype, concatenate=True)
+    first, last = partial(part, wide_of(x.dtype, count is not None)), partial(settled, count, dtype)
+    return da_.reduction(x, first, last, combine=combined, axis=axes, keepdims=keepdims, dtype=dtype, concatenate=True)
 
 
 def reduced(op: Op, params: Any, x: Array) -> Array:
@@ -180,9 +180,9 @@ def multiplied(op: Op, params: Any, a: Array, b: Array) -> Array:
     lead = max(rows.ndim, columns.ndim) - 2
     products = da_.blockwise(
         partial(block, partial(product, wide)),
-        letters(lead) + "012",
-        *(rows, letters(rows.ndim - 2) + "01", columns, letters(columns.ndim - 2) + "12"),
-        adjust_chunks={"1": 1},
+        (*named(lead), 0, 1, 2),
+        *(rows, (*named(rows.ndim - 2), 0, 1), columns, (*named(columns.ndim - 2), 1, 2)),
+        adjust_chunks={1: 1},
         name=f"{op.name}-{tokenize(op.name, dtype, rows.name, columns.name)}",
         meta=np.empty((0,) * (lead + 3), wide),
     )
@@ -229,13 +229,13 @@ def normal(rest: Any, sums: Any) -> Any:
 
 def picked(op: Op, params: Any, x: Array, labels: Array) -> Array:
     """From each row the cell of its label; rows are brought together. A wrong label is found out when it is computed."""
-    rows = letters(labels.ndim)
-    return blockwise(op, params, rows, [(whole(x, -1), rows + "0"), (labels, rows)])
+    rows = named(labels.ndim)
+    return blockwise(op, params, rows, [(whole(x, -1), (*rows, 0)), (labels, rows)])
 
 
 def placed(op: Op, params: Any, x: Array, labels: Array) -> Array:
-    rows = letters(x.ndim)
-    return blockwise(op, params, rows + "0", [(x, rows), (labels, rows)], {"0": params.classes})
+    rows = named(x.ndim)
+    return blockwise(op, params, (*rows, 0), [(x, rows), (labels, rows)], {0: params.classes})
 
 
 FORWARD: dict[str, Callable[..., Array]] = {

@@ -35,10 +35,14 @@ def is_channels_last(shape: Shape, strides: Shape) -> bool:
 
 def has_channels_last(params: Params, tensors: Sequence[torch.Tensor]) -> bool:
     """Whether the results of an operator on these inputs have their channels last."""
-    ndim, guides = tensors[0].ndim, tensors[: 2 if isinstance(params, ConvParams) else 1]
-    if ndim not in FORMATS or rank_of(params, ndim) != ndim - 2:
+    ndim = tensors[0].ndim
+    if ndim not in FORMATS:
         return False
-    return any(is_channels_last(tensor.shape, tensor.stride()) for tensor in guides)
+    for tensor in tensors[: 2 if isinstance(params, ConvParams) else 1]:
+        strides = tensor.stride()
+        if strides[-1] >= strides[1] and is_channels_last(tensor.shape, strides):  # the first is soon said, and mostly false
+            return rank_of(params, ndim) == ndim - 2
+    return False
 
 
 def rank_of(params: Params, ndim: int) -> int:
