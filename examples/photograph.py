@@ -116,7 +116,7 @@ def draw_windows(left: Any, right: Any, crop: Any) -> None:
             (len(columns) - 2 * inset, len(rows) - 2 * inset),
         )
         left.add_patch(Rectangle(corner, *size, fill=False, edgecolor=colour, linewidth=1.2))
-    y, x = np.unravel_index(winners.ravel(), crop.shape)
+    y, x = divmod(winners.ravel(), crop.shape[1])
     left.plot(x, y, "o", color="tab:orange", markersize=5)
     left.set(xlim=(-1.7, crop.shape[1] + 0.7), ylim=(crop.shape[0] + 0.7, -1.7))
     show(right, pooled, f"the winners (dots) as max_pool2d gives them: {_by(pooled)}")

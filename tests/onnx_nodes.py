@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from onnx.backend.test import loader
 
 import windowgrad as wg
+from windowgrad.geometry import index_of, place_of
 
 KINDS = ("node", "pytorch-converted", "pytorch-operator")
 
@@ -44,8 +45,8 @@ def pooled(node: Any, x: Any) -> list[Any]:
 def flat(index: Any, shape: tuple[int, ...], storage_order: int) -> Any:
     """ "The values of indices of are the indices of the selected values during max pooling. The indices are computed as flatten
     1-D tensor": by rows (storage_order 0), or each plane by columns (1)."""
-    places = np.unravel_index(index, shape[2:])
-    within = np.ravel_multi_index(places, shape[2:], order="F" if storage_order else "C")
+    place, plane = place_of(index, shape[2:]), shape[2:]
+    within = index_of(place[::-1], plane[::-1]) if storage_order else index
     planes = np.arange(shape[0] * shape[1]).reshape(shape[:2] + (1,) * (index.ndim - 2))
     return within + planes * np.prod(shape[2:])
 

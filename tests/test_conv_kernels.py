@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import windowgrad as wg
-from windowgrad.geometry import Sliding
+from windowgrad.geometry import Sliding, place_of
 from windowgrad.kernels import conv_bias, conv_copy, conv_plan, conv_turn, conv_windows, convolution, microkernel, threads
 from windowgrad.kernels.jit import compiled
 from windowgrad.ops import OPS
@@ -109,8 +109,8 @@ def test_a_panel_holds_the_cell_that_each_pixel_meets_at_each_tap(dtype, window)
         panel = to[: channels * taps * pitch].reshape(channels, taps, pitch)
         for (c, t), j in itertools.product(np.ndindex(channels, taps), range(count)):
             image, pixel = divmod(first + j, one.pixels)
-            places = dict(window.reach(np.unravel_index(pixel, grid), spatial))
-            cell = places.get(tuple(int(n) for n in np.unravel_index(t, window.kernel)))
+            places = dict(window.reach(place_of(pixel, grid), spatial))
+            cell = places.get(place_of(t, window.kernel))
             assert panel[c, t, j] == (0 if cell is None else x[(image, c, *cell)])
 
 

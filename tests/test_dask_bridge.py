@@ -119,6 +119,14 @@ def test_any_floats_are_the_same_bits_for_convolution_and_its_input_gradient(kin
     assert same_numbers(op.vjp(params, cut, w, g)[0].compute(), op.vjp(params, x, w, g)[0])
 
 
+@pytest.mark.parametrize(("shape", "kernel"), [((9000, 4, 6), (2, 6)), ((20000, 7), (1, 7)), ((3, 5000, 2, 3), (1, 3))])
+def test_indices_are_those_of_the_whole_in_blocks_of_many_cells_whose_last_output_axis_is_1(shape, kernel):
+    x = np.random.default_rng(7).standard_normal(shape).astype(np.float32)
+    whole = wg.max_pool2d(x, kernel, return_indices=True)[1]
+    for chunks in (-1, (*shape[:-1], 2), (2500, *shape[1:])):
+        assert np.array_equal(wg.max_pool2d(da.from_array(x, chunks), kernel, return_indices=True)[1].compute(), whole)
+
+
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", ">f4", object])
 def test_every_dtype_gives_what_it_gives_in_one_piece(dtype):
     x = np.random.default_rng(4).integers(0, 2 if dtype == "bool" else 9, (3, 9, 7)).astype(dtype)

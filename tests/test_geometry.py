@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import windowgrad as wg
-from windowgrad.geometry import Adaptive, Global, Sliding, conv_padding, resized
+from windowgrad.geometry import Adaptive, Global, Sliding, conv_padding, index_of, place_of, resized
 from windowgrad.ops import OPS
 from windowgrad.params import MaxParams, MeanParams, SmoothParams
 
@@ -262,3 +262,14 @@ def test_a_divisor_beyond_every_float_is_refused_for_floats_and_exact_for_fracti
 def test_a_stride_beyond_machine_integers_gives_one_output():
     assert wg.max_pool1d(X, 2, 10**40).tolist() == [[2]]
     assert wg.conv1d(X, np.ones((1, 1, 2)), stride=10**40).tolist() == [[3]]
+
+
+@pytest.mark.parametrize("shape", [(10_000, 1), (3, 8193, 1), (2, 5000, 2), ()])
+def test_places_and_flat_indices_are_inverse_for_arrays_of_any_shape(shape):
+    """NumPy's own `unravel_index` is wrong for the first two in 2.3 and 2.4."""
+    sides = (5, 1, 7, 11)
+    index = np.random.default_rng(0).integers(0, math.prod(sides), shape)
+    every = list(np.ndindex(*sides))
+    place = place_of(index, sides)
+    assert np.array_equal(np.stack(place, -1), np.array(every)[index])
+    assert np.array_equal(index_of(place, sides), index)

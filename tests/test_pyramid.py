@@ -19,9 +19,8 @@ from typer.testing import CliRunner
 from windowgrad import cli
 from windowgrad.errors import KindError, OptionError
 from windowgrad.pyramid import build, reduce
-from windowgrad.pyramid.build import BASE, Pyramid, prepared, workers_for
+from windowgrad.pyramid.build import BASE, Pyramid, block_bytes, workers_for
 from windowgrad.pyramid.metadata import levels
-from windowgrad.pyramid.source import opened
 
 SHAPE, CHUNKS = (2, 9, 14, 23), (1, 4, 5, 6)
 
@@ -143,7 +142,7 @@ def test_a_killed_run_is_continued_and_the_result_is_the_same(tmp_path, monkeypa
     done = subprocess.run([sys.executable, "-c", KILLED, source, target, str(blocks)], env=os.environ, check=False)
     assert done.returncode == -signal.SIGKILL
     left = contents(target)
-    (target / "0" / "c.0123.partial").write_bytes(b"what a killed writer leaves")
+    (target / "0" / f".c.{'0' * 32}.windowgrad-partial").write_bytes(b"what a killed writer leaves")
     made = []
     monkeypatch.setattr(Pyramid, "do", counted(Pyramid.do, made))
     assert build(source, target, 3, "mean")
@@ -188,6 +187,7 @@ def test_what_is_not_this_pyramid_is_left_as_it_is(tmp_path):
         ({"levels": 0}, "levels=0: must be at least 1"),
         ({"levels": 9}, r"levels=9: an array of shape \(2, 9, 14, 23\) has 6, then no axis is left to halve"),
         ({"memory": "much"}, "memory='much': must be a size such as 1GiB"),
+        ({"memory": None}, "memory=None: must be a size such as 1GiB"),
         ({"memory": "10MB"}, "memory=10MB: chunks of 1x4x5x6 cells need .* MiB at least"),
         ({"axes": "zyx"}, "axes='zyx': the array has 4 axes"),
         ({"axes": "zcyx"}, "axes='zcyx': must be some of t, c, z, y, x, each once and in this order"),
@@ -198,6 +198,7 @@ def test_a_wrong_option_is_refused_and_says_why(tmp_path, options, message):
     source = stored(tmp_path / "in.zarr", cells_of("uint8"))
     with pytest.raises(OptionError, match=message):
         build(source, tmp_path / "out.zarr", **{"levels": 2, "op": "mean", **options})
+    assert not (tmp_path / "out.zarr").exists()
 
 
 def test_a_wrong_source_is_refused_and_says_why(tmp_path):
@@ -220,11 +221,10 @@ def test_a_wrong_source_is_refused_and_says_why(tmp_path):
         assert not (tmp_path / "out.zarr").exists()
 
 
-def test_the_memory_says_how_many_blocks_are_worked_on_at_a_time(tmp_path):
-    source = stored(tmp_path / "in.zarr", cells_of("uint8"))
-    pyramid = prepared(opened(source), source, tmp_path / "out.zarr", levels(SHAPE, CHUNKS, "czyx", 2), "mean", "czyx")
-    assert workers_for(pyramid, str(BASE + pyramid.block_bytes())) == 1
-    assert workers_for(pyramid, "1TiB") == os.cpu_count()
+def test_the_memory_says_how_many_blocks_are_worked_on_at_a_time():
+    sizes = levels(SHAPE, CHUNKS, "czyx", 2)
+    assert workers_for(sizes, 1, str(BASE + block_bytes(sizes, 1))) == 1
+    assert workers_for(sizes, 1, "1TiB") == os.cpu_count()
 
 
 def test_the_command_shows_no_bar_before_all_is_checked(tmp_path):

@@ -146,12 +146,13 @@ def conform(
 
 @app.command()
 def pyramid(
-    source: Annotated[Path, typer.Argument(metavar="IN.zarr", help="A Zarr array, or an OME-Zarr image.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT.zarr", help="Where the pyramid is made, or finished.")],
+    source: Annotated[str, typer.Argument(metavar="IN.zarr", help="A Zarr array, or an OME-Zarr image.")],
+    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="Where the pyramid is made, or finished.")],
     levels: Annotated[int, typer.Option(help="How many arrays, the whole one included.")] = 5,
     op: Annotated[str, typer.Option(help="mean, max, or mode (the most frequent label, the smallest among equals).")] = "mean",
     memory: Annotated[str, typer.Option(help="The most memory it may take.")] = "1GiB",
     axes: Annotated[str | None, typer.Option(help="The names of the axes, such as tczyx; z, y, x are halved.")] = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Replace a pyramid that is there, whatever its source.")] = False,
 ) -> None:
     """Make an image pyramid (OME-Zarr) of an array that may be larger than memory; run it again to finish one."""
     try:
@@ -172,6 +173,7 @@ def pyramid(
             memory,
             axes,
             lambda level, done, all_: bar.update(task, visible=True, level=level, completed=done, total=all_),
+            rebuild,
         )
     console.print(f"{target}: {'made' if new else 'was complete already'}", markup=False, soft_wrap=True)
 

@@ -54,6 +54,10 @@ BRIDGES = {
 }
 
 
+WITHOUT_DERIVATIVES = frozenset({"dask"})
+"""Packages whose arrays have no derivatives of their own: our tape follows them, and they stay lazy."""
+
+
 @np.errstate(all="ignore")
 def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
     """The meaning itself, over whatever scalars the arrays hold. It does not write into an array, and gives all gradients."""
@@ -182,6 +186,12 @@ def computes_itself(kind: Any) -> Callable[..., Any] | None:
             with put_off(), loading:
                 return import_module(bridge).compute  # type: ignore[no-any-return]
     return None
+
+
+def is_followed(kind: type) -> bool:
+    """Whether an array of this type, which is not NumPy's, may be differentiated by our own transforms."""
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    return hasattr(kind, "__windowgrad__") or not packages.isdisjoint(WITHOUT_DERIVATIVES)
 
 
 @lru_cache(maxsize=1024)

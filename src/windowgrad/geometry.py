@@ -308,6 +308,27 @@ def conv_padding(padding: object, kernel: tuple[int, ...], stride: Size, dilatio
     return tuple((span // 2, span - span // 2) for span in spans)
 
 
+def place_of(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
+    """The place on each axis of a flat row-major index, or of an array of them.
+
+    `np.unravel_index` is not used: NumPy 2.3 and 2.4 give wrong places for arrays of more than 8192 indices with a last axis
+    of length 1.
+    """
+    place = []
+    for n in reversed(shape):
+        index, at = divmod(index, n)
+        place.append(at)
+    return tuple(reversed(place))
+
+
+def index_of(place: Sequence[Any], shape: Sequence[int]) -> Any:
+    """The flat row-major index of a place, or an array of them: the inverse of `place_of`."""
+    index: Any = 0
+    for at, n in zip(place, shape, strict=True):
+        index = index * n + at
+    return index
+
+
 def resized(shape: Sequence[int], padding: Pairs, sign: int) -> tuple[int, ...]:
     """`shape` with its last axes grown (`sign=1`) or shrunk (`-1`) by `padding`."""
     rank = len(padding)

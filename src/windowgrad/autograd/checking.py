@@ -116,4 +116,4 @@ def _dot(left: Leaves, right: Leaves) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+    return bool(np.array_equal(np.asarray(a), np.asarray(b), equal_nan=a.dtype.kind == "f"))

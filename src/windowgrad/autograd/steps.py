@@ -86,9 +86,9 @@ def pushed(op: Op, params: Params, xs: Sequence[Any], dxs: Sequence[Any]) -> Any
         (x, w), (dx, dw) = xs[:2], dxs[:2]
         bias = [db for db in dxs[2:] if db is not None]
         if dx is None and dw is None:
-            dx = zeros_like(x)
+            dx = still(x)
         return run(op, "forward", params, x if dx is None else dx, w if dw is None else dw, *bias)
-    filled = [zeros_like(x) if dx is None else dx for x, dx in zip(xs, dxs, strict=True)]
+    filled = [still(x) if dx is None else dx for x, dx in zip(xs, dxs, strict=True)]
     return op.jvp(params, *xs, *filled) if op.native else run(op, "jvp", params, *xs, *filled)
 
 
@@ -111,17 +111,41 @@ def only(place: int, xs: Sequence[Any]) -> tuple[bool, ...]:
 
 def zeros_like(x: Any) -> Any:
     """A derivative of x that is zero."""
-    return np.zeros(x.shape, dtype=float_of(x.dtype) if x.dtype.kind in "biu" else x.dtype)
+    return np.zeros(x.shape, dtype=derivative_dtype(x))
+
+
+def still(x: Any) -> Any:
+    """The same as the tangent of an input that does not move: as lazy as the input is."""
+    inner = untraced(x)
+    return np.zeros_like(inner, dtype=derivative_dtype(inner)) if is_lazy(inner) else zeros_like(x)
+
+
+def derivative_dtype(x: Any) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = float_of(x.dtype) if x.dtype.kind in "biu" else x.dtype
+    return dtype
 
 
 def ones_like(x: Any) -> Any:
     """Ones of the same kind as the cells, so that a decimal goes back as decimals."""
-    while isinstance(x, Tracer):
-        x = x.value
+    x = untraced(x)
+    if is_lazy(x):
+        return np.ones_like(x)
     ones = np.ones(x.shape, dtype=x.dtype)
     if x.dtype == object and isinstance(x, np.ndarray) and x.size:
         ones[...] = zero_of(x) + 1
     return ones
+
+
+def untraced(x: Any) -> Any:
+    while isinstance(x, Tracer):
+        x = x.value
+    return x
+
+
+def is_lazy(x: Any) -> bool:
+    """Whether it is an array of another library for which NumPy's functions make arrays of that library, such as Dask's."""
+    kind = type(x)
+    return not issubclass(kind, np.ndarray) and hasattr(kind, "__array_function__") and not hasattr(kind, "__windowgrad__")
 
 
 def as_derivative(given: Any) -> Any:

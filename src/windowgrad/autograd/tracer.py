@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from windowgrad.autograd import arrays as ops
-from windowgrad.dispatch import cell_kinds, check_array
+from windowgrad.dispatch import cell_kinds, check_array, is_followed
 from windowgrad.errors import KindError, WindowError, WindowgradError
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -61,6 +61,11 @@ class Tracer:
     def size(self) -> int:
         size: int = self.value.size
         return size
+
+    @property
+    def chunks(self) -> Any:
+        """How a Dask array is cut; None for others."""
+        return getattr(self.value, "chunks", None)
 
     @property
     def T(self) -> Any:  # noqa: N802  # NumPy's name
@@ -205,7 +210,7 @@ def _named(value: Any) -> str:
 
 def as_value(name: str, value: Any) -> Any:
     """An array, a tracer or what computes for itself; a number becomes an array with no axes."""
-    if hasattr(type(value), "__windowgrad__"):
+    if is_followed(type(value)):
         return value
     if not hasattr(value, "shape") and not isinstance(value, (str, bytes, list, tuple, dict, set, type(None))):
         value = np.asarray(value)

@@ -2,7 +2,8 @@
 
 A block is what one chunk of a level is made from. A chunk is written under another name and then moved to its place, so
 one that is there is whole; blocks whose chunks are all there are not made again. The first level is copied with the blocks
-of the second, so the source is read once.
+of the second, so the source is read once. All is checked before anything is written, and that the source has not changed
+again before the pyramid is called complete.
 """
 
 from __future__ import annotations
@@ -19,16 +20,20 @@ from typing import Any
 import zarr
 from dask.utils import format_bytes, parse_bytes
 
-from windowgrad.errors import KindError, OptionError
+from windowgrad.arguments import as_int, flag
+from windowgrad.errors import KindError, OptionError, WindowError, show
 from windowgrad.pyramid import metadata, reduce
-from windowgrad.pyramid.source import Source, opened
+from windowgrad.pyramid.identity import identity
+from windowgrad.pyramid.source import Source, local, opened, reason
+from windowgrad.pyramid.store import locked, writing
+from windowgrad.pyramid.target import Asked, check_apart, disown, finish, is_complete, must_be_replaced, prepared
 
-MARK = "windowgrad"
-"""The attribute by which a pyramid is known as ours, with what was asked for."""
 COPIES = 3
 """How often a block is in memory, about: as read, as encoded, and what is on the way between."""
 BASE = 300 << 20
 """What the libraries take."""
+
+LEAST = -(2**63)
 
 Box = tuple[slice, ...]
 
@@ -49,7 +54,7 @@ class Pyramid:
     path: Path
     levels: list[metadata.Level]
     arrays: list[Any]
-    source: Any
+    source: Source
     op: str
 
     def work(self, level: int) -> Iterator[Work]:
@@ -72,21 +77,41 @@ class Pyramid:
     def is_done(self, work: Work) -> bool:
         return self.written(work.level, work.chunk) and (work.level != 1 or self.written(0, work.cells))
 
+    def is_there(self) -> bool:
+        """Whether all chunks of all levels are."""
+        return all(self.is_done(work) for level in range(len(self.levels)) for work in self.work(level))
+
     def do(self, work: Work) -> None:
-        above = self.source if work.level <= 1 else self.arrays[work.level - 1]
-        cells = above[work.cells]
         if work.level <= 1:
-            self.arrays[0][work.cells] = cells
+            cells = read(self.source.array, self.source.path, work.cells)
+        else:
+            cells = read(self.arrays[work.level - 1], self.path / str(work.level - 1), work.cells)
+        if work.level <= 1:
+            with writing(self.path):
+                self.arrays[0][work.cells] = cells
         if work.level > 0:
             window, lead = self.levels[work.level].window, 0
             while lead < len(window) - 1 and window[lead] == 1:
                 lead += 1
-            self.arrays[work.level][work.chunk] = reduce.halved(self.op, cells, window[lead:])
+            pooled = reduce.halved(self.op, cells, window[lead:])
+            with writing(self.path):
+                self.arrays[work.level][work.chunk] = pooled
 
-    def block_bytes(self) -> int:
-        """The largest block, as floats where it is pooled as floats."""
-        cells = max(math.prod(c * k for c, k in zip(this.chunks, this.window, strict=True)) for this in self.levels)
-        return int(cells * self.source.dtype.itemsize * COPIES + reduce.SLAB * 32)
+
+def read(array: Any, path: Path, box: Box) -> Any:
+    """The cells of a box; where they cannot be read, the error names the chunk."""
+    try:
+        return array[box]
+    except Exception as error:  # every codec has errors of its own
+        sizes = getattr(array, "shards", None) or array.chunks
+        ranges = [range(s.start // c, -(-s.stop // c)) for s, c in zip(box, sizes, strict=True)]
+        for place in itertools.product(*ranges):
+            try:
+                array[tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(place, sizes, array.shape, strict=True))]
+            except Exception as own:
+                file = path / array.metadata.encode_chunk_key(place)
+                raise KindError(f"{file}: this chunk cannot be read ({reason(own)})") from error
+        raise KindError(f"{path}: cannot be read ({reason(error)})") from error
 
 
 Progress = Callable[[int, int, int], None]
@@ -94,119 +119,92 @@ Progress = Callable[[int, int, int], None]
 
 
 def build(
-    source: Path,
-    target: Path,
+    source: str | Path,
+    target: str | Path,
     levels: int,
     op: str,
     memory: str = "1GiB",
     axes: str | None = None,
     progress: Progress | None = None,
+    rebuild: bool = False,
 ) -> bool:
-    """Make the pyramid of the array `source` at `target`, or what is missing of it. Gives whether anything was missing."""
-    if op not in reduce.REDUCTIONS:
-        raise OptionError(f"op={op!r}: must be one of {', '.join(reduce.REDUCTIONS)}")
-    if levels < 1:
+    """Make the pyramid of the array `source` at `target`, or what is missing of it. Gives whether anything was missing.
+
+    A pyramid that is there and was made from another source, from another state of this one, or with other options is
+    refused; with `rebuild` any pyramid of ours that is there is replaced.
+    """
+    if not isinstance(op, str) or op not in reduce.REDUCTIONS:
+        raise OptionError(f"op={show(op)}: must be one of {', '.join(reduce.REDUCTIONS)}")
+    if as_int("levels", levels, LEAST) < 1:
         raise OptionError(f"levels={levels}: must be at least 1, the array itself")
-    found = opened(source)
-    reduce.check(op, found.array.dtype)
-    names = metadata.axis_names(axes, found.names, found.array.ndim)
-    pyramid = prepared(
-        found, source, target, metadata.levels(found.array.shape, chunks_of(found.array), names, levels), op, names
-    )
-    if pyramid is None:
+    flag("rebuild", rebuild)
+    here, there = local("source", source), local("target", target)
+    found = opened(here)
+    array = found.array
+    reduce.check(op, array.dtype)
+    if not math.prod(array.shape):
+        raise WindowError(f"{here}: an array of shape {array.shape} has no cells to make a pyramid of")
+    names = metadata.axis_names(axes, found.names, array.ndim)
+    sizes = metadata.levels(array.shape, tuple(array.chunks), names, levels)
+    workers = workers_for(sizes, array.dtype.itemsize, memory)
+    check_apart(here, there)
+    asked = {"op": op, "levels": levels, "axes": names, "shape": list(array.shape), "dtype": str(array.dtype)}
+    asked["source"] = identity(found)
+    with writing(there):
+        must_be_replaced(there, asked, rebuild)  # refused before anything is written
+    with locked(there), zarr.config.set({"async.concurrency": 2 * workers, "threading.max_workers": workers}):
+        return completed(found, there, asked, sizes, workers, progress, rebuild, axes is not None)
+
+
+def completed(
+    found: Source,
+    target: Path,
+    asked: Asked,
+    levels: list[metadata.Level],
+    workers: int,
+    progress: Progress | None,
+    rebuild: bool,
+    named: bool,
+) -> bool:
+    """The same, once all is checked and the folder is held by this process."""
+    with writing(target):
+        replace = must_be_replaced(target, asked, rebuild)  # again: another process may have been there in between
+        group, arrays = prepared(target, asked, levels, found.array, replace)
+    pyramid = Pyramid(target, levels, arrays, found, asked["op"])
+    if is_complete(group) and pyramid.is_there():
         return False
-    workers = workers_for(pyramid, memory)
-    with zarr.config.set({"async.concurrency": 2 * workers, "threading.max_workers": workers}):
-        for level in range(min(1, levels - 1), levels):
-            run(pyramid, level, workers, progress)
-    described = found.axes if axes is None and found.axes else [described_axis(name) for name in names]
+    for level in range(min(1, len(levels) - 1), len(levels)):
+        run(pyramid, level, workers, progress)
+    if identity(found) != asked["source"]:
+        with writing(target):
+            disown(group)
+        raise OptionError(f"{found.path}: was changed while {target} was made of it; run the command again to make it anew")
+    names = asked["axes"]
+    described = found.axes if found.axes and not named else [{"name": name, "type": metadata.TYPES[name]} for name in names]
     scale, origin = found.scale or [1.0] * len(names), found.origin or [0.0] * len(names)
-    group: Any = zarr.open_group(target, mode="r+")
-    told = metadata.attributes(group.metadata.zarr_format, target.stem, described, pyramid.levels, op, scale, origin)
-    group.attrs.update({**told, MARK: {**group.attrs[MARK], "complete": True}})
+    format_ = group.metadata.zarr_format
+    with writing(target):
+        finish(group, metadata.attributes(format_, target.stem, described, levels, asked["op"], scale, origin))
     return True
 
 
-def described_axis(name: str) -> dict[str, str]:
-    return {"name": name, "type": metadata.TYPES[name]}
-
-
-def chunks_of(array: Any) -> tuple[int, ...]:
-    return tuple(array.chunks)
-
-
-def workers_for(pyramid: Pyramid, memory: str) -> int:
+def workers_for(levels: Sequence[metadata.Level], itemsize: int, memory: str) -> int:
     """How many blocks may be in memory at a time."""
     try:
         most = parse_bytes(memory)
-    except ValueError:
-        raise OptionError(f"memory={memory!r}: must be a size such as 1GiB or 500MB") from None
-    least = BASE + pyramid.block_bytes()
-    if most < least:
-        chunk = "x".join(map(str, pyramid.levels[0].chunks))
-        raise OptionError(f"memory={memory}: chunks of {chunk} cells need {format_bytes(least)} at least")
-    return min((most - BASE) // pyramid.block_bytes(), os.cpu_count() or 1)
+    except (ValueError, TypeError, AttributeError):
+        raise OptionError(f"memory={show(memory)}: must be a size such as 1GiB or 500MB") from None
+    block = block_bytes(levels, itemsize)
+    if most < BASE + block:
+        chunk = "x".join(map(str, levels[0].chunks))
+        raise OptionError(f"memory={memory}: chunks of {chunk} cells need {format_bytes(BASE + block)} at least")
+    return min((most - BASE) // block, os.cpu_count() or 1)
 
 
-# --- what is on disk ---------------------------------------------------------------------------------------------
-
-
-def prepared(
-    found: Source, source: Path, target: Path, levels: list[metadata.Level], op: str, names: str
-) -> Pyramid | None:  # fmt: skip
-    """The pyramid with all its arrays, which may be there already; None if it is complete."""
-    array, here, there = found.array, source.resolve(), target.resolve()
-    if there == here or here in there.parents or there in here.parents:
-        raise OptionError(f"{target}: must not be in {source}, nor the other way round")
-    wanted = {
-        "source": source.name,
-        "shape": list(array.shape),
-        "dtype": str(array.dtype),
-        "op": op,
-        "axes": names,
-        "levels": len(levels),
-    }
-    mark: Any = {MARK: {"pyramid": wanted, "complete": False}}
-    group: Any = existing(target, wanted)
-    if group is None:
-        group = zarr.create_group(target, zarr_format=array.metadata.zarr_format, attributes=mark)
-    if group.attrs[MARK]["complete"]:
-        return None
-    for stale in target.rglob("*.partial"):
-        stale.unlink()
-    arrays = [group[str(i)] if str(i) in group else made(group, str(i), level, array, names) for i, level in enumerate(levels)]
-    return Pyramid(target, levels, arrays, array, op)
-
-
-def existing(target: Path, wanted: dict[str, Any]) -> Any:
-    """The group that is there, if it is a pyramid of the same source and options; None if there is nothing."""
-    if not target.exists() or (target.is_dir() and all(each.suffix == ".partial" for each in target.iterdir())):
-        return None
-    try:
-        group = zarr.open_group(target, mode="r+")
-    except Exception as error:  # zarr raises errors of many kinds for what is no group
-        raise KindError(f"{target}: exists and is no Zarr group; it is left as it is") from error
-    asked: Any = group.attrs.get(MARK)
-    if not isinstance(asked, dict) or asked.get("pyramid") != wanted:
-        raise OptionError(f"{target}: exists and is not this pyramid; it is left as it is, choose another name")
-    return group
-
-
-def made(group: Any, name: str, level: metadata.Level, source: Any, names: str) -> Any:
-    v3 = source.metadata.zarr_format == 3
-    separated = {"name": "default" if v3 else "v2", "separator": "/"}
-    return group.create_array(
-        name,
-        shape=level.shape,
-        chunks=level.chunks,
-        dtype=source.dtype,
-        compressors=source.compressors,
-        filters=source.filters,
-        fill_value=source.fill_value,
-        chunk_key_encoding=separated,
-        dimension_names=list(names) if v3 else None,
-        config={"write_empty_chunks": True},
-    )
+def block_bytes(levels: Sequence[metadata.Level], itemsize: int) -> int:
+    """The largest block, as floats where it is pooled as floats."""
+    cells = max(math.prod(c * k for c, k in zip(level.chunks, level.window, strict=True)) for level in levels)
+    return int(cells * itemsize * COPIES + reduce.SLAB * 32)
 
 
 def run(pyramid: Pyramid, level: int, workers: int, progress: Progress | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windowgrad.errors import OptionError
+from windowgrad.errors import KindError, OptionError, show
 
 TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 NAMES = {2: "yx", 3: "zyx", 4: "czyx", 5: "tczyx"}
@@ -26,6 +26,8 @@ class Level:
 
 def axis_names(axes: str | None, known: str | None, rank: int) -> str:
     """The names of the axes: those that were asked for, those the source tells, or the usual ones."""
+    if axes is not None and not isinstance(axes, str):
+        raise KindError(f"axes={show(axes)}: must be a string such as zyx, not {type(axes).__name__}")
     names = axes or known or NAMES.get(rank)
     if names is None:
         raise OptionError(f"an array of {rank} axes: OME-Zarr has 2 to 5 of them")

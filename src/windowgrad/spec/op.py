@@ -36,5 +36,7 @@ class Op:
     """
     native: bool = False
     """Its rules are written for arrays of any kind, machine numbers included; it has no kernel."""
+    composed: Callable[..., Any] | None = None
+    """`(params, *xs) -> y`: the forward rule written with other operators, for arrays that are computed piece by piece."""
     label: str = ""
     """The name it is called by, such as max_pool2d."""

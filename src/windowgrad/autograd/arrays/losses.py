@@ -14,7 +14,7 @@ from windowgrad.autograd.arrays.operands import operand, operands
 from windowgrad.autograd.arrays.records import CrossEntropyParams, MseParams, PickParams, PlaceParams, SoftmaxParams
 from windowgrad.autograd.arrays.reductions import averaged, averaged_objects, divided, mean
 from windowgrad.autograd.arrays.reductions import sum as total
-from windowgrad.autograd.arrays.rules import Array, added, broadcast_to, cast, native_op
+from windowgrad.autograd.arrays.rules import Array, added, cast, native_op, repeated_like
 from windowgrad.dispatch import run
 from windowgrad.errors import KindError, OptionError, show
 from windowgrad.functional.call import Call
@@ -167,6 +167,10 @@ def _cross_entropy_objects(params: Params, logits: Array, labels: Array) -> Any:
     return averaged_objects(-likely, tuple(range(likely.ndim)), False, likely.size)
 
 
+def _cross_entropy_composed(params: Params, logits: Any, labels: Any) -> Any:
+    return mean(negative(pick(log_softmax(logits), labels)))
+
+
 def _cross_entropy_push(params: Params, logits: Any, labels: Any, dlogits: Any, _: Any) -> Any:
     expected = total(multiply(softmax(logits, -1), dlogits), -1)
     return mean(subtract(expected, pick(dlogits, labels)))
@@ -175,7 +179,7 @@ def _cross_entropy_push(params: Params, logits: Any, labels: Any, dlogits: Any, 
 def _cross_entropy_pull(params: Params, logits: Any, labels: Any, g: Any) -> tuple[Any, None]:
     """g ÷ rows · (softmax − one at the label)."""
     share = divided(g, math.prod(labels.shape))
-    right = place(broadcast_to(share, labels.shape), labels, logits.shape[-1])
+    right = place(repeated_like(share, labels), labels, logits.shape[-1])
     return subtract(multiply(share, softmax(logits, -1)), right), None
 
 
@@ -194,6 +198,16 @@ def _mse(params: Params, x: Array, target: Array) -> Any:
 def _mse_objects(params: Params, x: Array, target: Array) -> Any:
     apart = np.asarray(x - target, dtype=object)
     return averaged_objects(np.asarray(apart * apart, dtype=object), tuple(range(x.ndim)), False, x.size)
+
+
+def _mse_composed(params: Params, x: Any, target: Any) -> Any:
+    if object in (x.dtype, target.dtype):
+        apart = subtract(x, target)
+        return mean(multiply(apart, apart))
+    dtype = conv_dtype(float_of(x.dtype), float_of(target.dtype))
+    wide = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+    apart = subtract(cast(x, wide), cast(target, wide))
+    return cast(mean(multiply(apart, apart)), dtype)
 
 
 def _mse_push(params: Params, x: Any, target: Any, dx: Any, dtarget: Any) -> Any:
@@ -224,5 +238,6 @@ CROSS_ENTROPY = native_op(
     _cross_entropy_pull,
     exact=False,
     inputs=("logits", "labels"),
+    composed=_cross_entropy_composed,
 )
-MSE = native_op("mse", MseParams, _mse, _mse_objects, _mse_push, _mse_pull, inputs=("x", "target"))
+MSE = native_op("mse", MseParams, _mse, _mse_objects, _mse_push, _mse_pull, inputs=("x", "target"), composed=_mse_composed)

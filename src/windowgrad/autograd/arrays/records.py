@@ -102,9 +102,10 @@ class CastParams(Params):
 
 @dataclass(frozen=True)
 class RepeatParams(Params):
-    """Repeated along new axes in front and along axes of length 1."""
+    """Repeated along new axes in front and along axes of length 1. `chunks` is how a Dask array is to be cut then."""
 
     shape: Shape
+    chunks: tuple[tuple[int, ...], ...] | None = None
 
     def out_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes

@@ -10,7 +10,7 @@ import numpy as np
 from windowgrad.autograd.arrays.arithmetic import divide, shaped
 from windowgrad.autograd.arrays.operands import operand
 from windowgrad.autograd.arrays.records import ReduceParams
-from windowgrad.autograd.arrays.rules import Array, added, broadcast_to, cast, native_op, total
+from windowgrad.autograd.arrays.rules import Array, added, cast, native_op, repeated_like, total
 from windowgrad.dispatch import run
 from windowgrad.errors import WindowError
 from windowgrad.functional.call import Call
@@ -60,7 +60,7 @@ def _sum_push(params: ReduceParams, x: Any, dx: Any) -> Any:
 
 
 def _sum_pull(params: ReduceParams, x: Any, g: Any) -> tuple[Any]:
-    return (broadcast_to(shaped(g, params.kept(x.shape)), x.shape),)
+    return (repeated_like(shaped(g, params.kept(x.shape)), x),)
 
 
 def averaged(x: Array, axes: tuple[int, ...], keepdims: bool, count: int) -> Any:
@@ -91,7 +91,7 @@ def _mean_push(params: ReduceParams, x: Any, dx: Any) -> Any:
 
 
 def _mean_pull(params: ReduceParams, x: Any, g: Any) -> tuple[Any]:
-    return (broadcast_to(shaped(divided(g, params.count(x.shape)), params.kept(x.shape)), x.shape),)
+    return (repeated_like(shaped(divided(g, params.count(x.shape)), params.kept(x.shape)), x),)
 
 
 SUM = native_op("sum", ReduceParams, _sum, _sum, _sum_push, _sum_pull, linear=True)

@@ -43,11 +43,12 @@ def native_op(
     exact: bool = True,
     linear: bool = False,
     inputs: tuple[str, ...] = ("x",),
+    composed: Rule | None = None,
 ) -> Op:
     """A record whose forward rule is `numbers` over machine numbers and `objects` over any other scalars."""
     push, pull = partial(pushed, jvp), partial(pulled, vjp)
     forward = partial(computed, numbers, objects)
-    return Op(name, params, forward, push, pull, exact, linear, inputs, native=True)
+    return Op(name, params, forward, push, pull, exact, linear, inputs, native=True, composed=composed)
 
 
 def computed(numbers: Rule, objects: Rule, params: Params, *xs: Array) -> Array:
@@ -104,9 +105,14 @@ def cast(x: Any, dtype: np.dtype[Any]) -> Any:
     return run(CAST, "forward", CastParams(dtype), x)
 
 
-def broadcast_to(x: Any, shape: Shape) -> Any:
+def broadcast_to(x: Any, shape: Shape, chunks: Any = None) -> Any:
     """Repeated along axes it does not have, or has with length 1."""
-    return x if x.shape == shape else run(BROADCAST_TO, "forward", RepeatParams(shape), x)
+    return x if x.shape == shape else run(BROADCAST_TO, "forward", RepeatParams(shape, chunks), x)
+
+
+def repeated_like(x: Any, like: Any) -> Any:
+    """Repeated to the shape of an array, and cut as it is if it is one of Dask's."""
+    return broadcast_to(x, like.shape, getattr(like, "chunks", None))
 
 
 def sum_to(x: Any, shape: Shape) -> Any:
@@ -138,7 +144,7 @@ def _repeat(params: RepeatParams, x: Array) -> Array:
 
 
 def _repeat_push(params: RepeatParams, x: Any, dx: Any) -> Any:
-    return broadcast_to(dx, params.shape)
+    return broadcast_to(dx, params.shape, params.chunks)
 
 
 def _repeat_pull(params: RepeatParams, x: Any, g: Any) -> tuple[Any]:
@@ -156,7 +162,7 @@ def _collect_push(params: CollectParams, x: Any, dx: Any) -> Any:
 
 
 def _collect_pull(params: CollectParams, x: Any, g: Any) -> tuple[Any]:
-    return (broadcast_to(g, x.shape),)
+    return (repeated_like(g, x),)
 
 
 CAST = native_op("cast", CastParams, _cast, _cast, _cast_push, _cast_pull, linear=True)

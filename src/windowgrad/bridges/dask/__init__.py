@@ -1,5 +1,7 @@
 """Dask arrays: every operator, lazily, on chunks of any size. The result is that of one call on the whole array.
 
+The array operators (`array_ops`) are Dask's own functions around our rules; windows are graphs made here.
+
 Each chunk of a result is one task. It gets the cells its windows see, which may come from several chunks, and computes with
 the geometry of that part, so the values are those of the whole. Regions that reach over many chunks are reduced chunk
 by chunk, and what is found there is combined in a tree.
@@ -13,8 +15,8 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from windowgrad.bridges.dask import convolution, padding, pooling
-from windowgrad.dispatch import argument_names, check_array, check_dtype, check_shapes
+from windowgrad.bridges.dask import array_ops, convolution, padding, pooling
+from windowgrad.dispatch import argument_names, check_array, check_dtype, check_shapes, computes_itself
 from windowgrad.errors import KindError
 from windowgrad.params import ConvParams, Params, PoolParams
 from windowgrad.spec.op import Op
@@ -22,9 +24,12 @@ from windowgrad.spec.op import Op
 
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
     """One rule of one operator; all is checked now, and computed when it is asked for."""
-    if not all(isinstance(each, (da.Array, np.ndarray)) for each in arrays):
-        return NotImplemented
     names = argument_names(op, rule, len(arrays))
+    if not all(isinstance(each, (da.Array, np.ndarray)) for each in arrays):
+        for name, each in zip(names, arrays, strict=True):
+            if computes_itself(type(each)) is None:  # type: ignore[arg-type]  # mypy holds that a type has no hash
+                check_array(name, each)
+        return NotImplemented
     for name, each in zip(names, arrays, strict=True):
         check_dtype(name, each.dtype)
         if isinstance(each, np.ndarray):
@@ -34,6 +39,8 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
             raise KindError(f"{unknown}; {name}.compute_chunk_sizes() finds them out")
     check_shapes(rule, params, names, [(each.shape, each.dtype) for each in arrays], stored=False)
     given = [each if isinstance(each, da.Array) else lazily(each) for each in arrays]
+    if op.native:
+        return array_ops.compute(op, rule, params, given)
     if isinstance(params, PoolParams):
         return pooling.compute(op, rule, params, given)
     if isinstance(params, ConvParams):

@@ -12,7 +12,7 @@ import numpy as np
 from windowgrad.bridges.dask.cuts import Cut, geometry_of, line
 from windowgrad.bridges.dask.graph import Block, joined
 from windowgrad.dispatch import run
-from windowgrad.geometry import Sliding
+from windowgrad.geometry import Sliding, index_of, place_of
 from windowgrad.kernels.conv_bias import channel_sums
 from windowgrad.kernels.plan import plan
 from windowgrad.ops import MEANINGS
@@ -75,9 +75,9 @@ def averaged(params: MeanParams, spatial: tuple[int, ...], deep: bool, dtype: An
 
 def in_the_whole(index: Any, spatial: Sequence[int], cuts: Sequence[Cut]) -> Any:
     """Flat indices of a part as flat indices of the whole plane; −1 stays."""
-    places = np.unravel_index(np.maximum(index, 0), sides(cuts))
-    moved = tuple(place + cut.cells[0] for place, cut in zip(places, cuts, strict=True))
-    return np.where(index < 0, index, np.ravel_multi_index(moved, spatial))
+    place = place_of(index, sides(cuts))
+    moved = [at + cut.cells[0] for at, cut in zip(place, cuts, strict=True)]
+    return np.where(index < 0, index, index_of(moved, spatial))
 
 
 def pulled(name: str, params: PoolParams, spatial: tuple[int, ...], dtype: Any, block: Block, *pieces: Any) -> Any:

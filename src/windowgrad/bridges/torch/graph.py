@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from windowgrad import geometry, params
+from windowgrad.bridges.torch.formats import has_channels_last, strides_of
 from windowgrad.bridges.torch.memory import Tensors, on_numpy, result_dtypes
 from windowgrad.ops import MEANINGS
 from windowgrad.params import Params
@@ -31,8 +32,10 @@ def stepped(op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence
 
 @torch.library.custom_op("windowgrad::compute", mutates_args=(), device_types="cpu")
 def computed(op: str, rule: str, params: str, needs: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    result = on_numpy(meant(op), rule, read(params), tensors, wanted(needs))
-    return [tensor.contiguous() for tensor in (result if isinstance(result, tuple) else (result,))]
+    record = read(params)
+    result = on_numpy(meant(op), rule, record, tensors, wanted(needs))
+    made = result if isinstance(result, tuple) else (result,)
+    return list(made) if has_channels_last(record, tensors) else [tensor.contiguous() for tensor in made]
 
 
 @computed.register_fake
@@ -44,7 +47,11 @@ def _(op: str, rule: str, params: str, needs: str, tensors: Sequence[torch.Tenso
     record.check(*inputs)
     made = [shape for shape, need in zip(inputs, wanted(needs), strict=True) if need] if rule == "vjp" else [out, out]
     dtypes = result_dtypes(meaning, rule, [tensor.dtype for tensor in tensors], wanted(needs))
-    return [tensors[0].new_empty(shape, dtype=dtype) for shape, dtype in zip(made, dtypes, strict=False)]
+    last = has_channels_last(record, tensors)
+    return [
+        tensors[0].new_empty_strided(shape, strides_of(shape, last), dtype=dtype)
+        for shape, dtype in zip(made, dtypes, strict=False)
+    ]
 
 
 @lru_cache(maxsize=64)

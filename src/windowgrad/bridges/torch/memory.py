@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from windowgrad.bridges.torch.formats import formatted, has_channels_last
 from windowgrad.dispatch import argument_names, result_dtype, run
 from windowgrad.errors import KindError
 from windowgrad.kernels.dtypes import derivative_of
@@ -36,6 +37,8 @@ def on_numpy(op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequenc
     if any(tensor.dtype == torch.bfloat16 for tensor in tensors):
         wanted = result_dtypes(op, rule, [tensor.dtype for tensor in tensors], needs)
         made = [tensor.to(dtype) for tensor, dtype in zip(made, wanted, strict=True)]
+    if has_channels_last(params, tensors):
+        made = [formatted(tensor) for tensor in made]
     return tuple(made) if several else made[0]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from windowgrad.conform.case import Array, Case
 from windowgrad.conform.expected import ROUNDINGS, equal, expected
+from windowgrad.geometry import place_of
 
 Place = tuple[int, ...]
 
@@ -81,7 +82,7 @@ def winners(case: Case) -> dict[Place, list[Place]]:
 
 
 def equals(case: Case, place: Place, plane: Array, index: int) -> list[Place]:
-    winner = tuple(int(i) for i in np.unravel_index(index, plane.shape))
+    winner = place_of(index, plane.shape)
     if case.ties == "first":
         return [winner]
     best = plane[winner]
