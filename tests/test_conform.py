@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from windowgrad.conform.adapters import ADAPTERS
+from windowgrad.conform.answers import Answer
 from windowgrad.conform.case import CHECKS, GROUPS, OPS
 from windowgrad.conform.cases import FACTORS, cases, covering, possible
 from windowgrad.conform.command import CASES
@@ -22,6 +23,7 @@ from windowgrad.conform.pairwise import pairwise
 from windowgrad.conform.process import Limits, Worker
 from windowgrad.conform.rules import RULES, rule_of
 from windowgrad.conform.runner import Plan, run
+from windowgrad.conform.stop import Stop
 
 ROOT = Path(__file__).parent.parent
 
@@ -151,7 +153,7 @@ def test_what_cannot_be_imported_crashes():
 
 
 def test_a_worker_says_what_a_program_left():
-    with Worker("import numpy as np", Limits()) as worker:
+    with Stop() as stop, Worker("import numpy as np", Limits(), stop) as worker:
         words = worker.ask("import numpy as np\ngot = np.array([1.5, np.nan, -np.inf], np.float32)")
         assert words["arrays"] == [{"shape": [3], "dtype": "float32", "cells": [1.5, "nan", "-inf"]}]
         assert worker.ask("import os; os._exit(3)")["crash"] == "it ended with status 3"
@@ -163,10 +165,10 @@ def test_a_dtype_and_a_shape_are_part_of_an_answer():
     case = next(case for case in cases(80) if case.op == "avg_pool" and case.dtype == "float32" and case.group == "plain")
     right = expected(case, "forward")
     exact = np.vectorize(float)(right["y"])
-    assert compared(case, "forward", right, [exact.astype(np.float32)]) is None
-    assert compared(case, "forward", right, [exact]).what == "dtype"
-    assert compared(case, "forward", right, [exact[..., :-1]]).what == "shape"
-    assert compared(case, "forward", right, [(exact + 1).astype(np.float32)]).what == "value"
+    assert compared(case, "forward", right, [Answer.of(exact.astype(np.float32))]) is None
+    assert compared(case, "forward", right, [Answer.of(exact)]).what == "dtype"
+    assert compared(case, "forward", right, [Answer.of(exact[..., :-1])]).what == "shape"
+    assert compared(case, "forward", right, [Answer.of((exact + 1).astype(np.float32))]).what == "value"
 
 
 def test_every_adapter_is_about_a_screen_long():

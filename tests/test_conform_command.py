@@ -62,7 +62,7 @@ def test_a_new_difference_is_status_1_and_a_known_one_is_0(entries, quiet):
 
 
 def test_an_entry_is_about_the_versions_it_names(entries, quiet):
-    entries(ENTRY.replace(">=0", "<0.0.1"))
+    entries(ENTRY.replace(">=0", "<0.0.1") + '[tried]\nwrong-divisor = "0.0.1"\n')
     assert conform(WRONG, quiet) == 1
 
 
@@ -71,7 +71,7 @@ def test_an_entry_that_no_longer_holds_gives_a_warning(entries):
     console = recorder()
     assert conform(WRONG, console) == 0
     text = console.export_text()
-    assert "warning: known difference gone no longer holds for Exact" in text
+    assert "note: known difference gone no longer holds for Exact" in text
     assert "difference divisor" not in text
 
 
@@ -95,7 +95,7 @@ def test_json_holds_all_that_a_page_needs(entries, tmp_path, quiet):
     request = Request(WRONG.names, WRONG.adapters, WRONG.only, WRONG.cases, json=tmp_path / "found.json")
     conform(request, quiet)
     data = json.loads((tmp_path / "found.json").read_text(), parse_constant=pytest.fail)
-    assert data["settings"] == {"cases": 40, "seed": 0, "only": ["avg_pool", "forward"]}
+    assert data["settings"] == {"cases": 40, "seed": 0, "only": ["avg_pool", "forward"], "most": None}
     (implementation,) = data["implementations"]
     assert (implementation["name"], implementation["title"], implementation["installed"]) == ("wrong-divisor", "Exact", True)
     assert sum(implementation["counts"].values()) == len(implementation["results"])
