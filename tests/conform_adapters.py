@@ -90,3 +90,24 @@ class NotThere(Exact):
 
 class CannotImport(Exact):
     name, title, imports = "cannot-import", "Cannot import", "import no_such_module"
+
+
+class Waits(Exact):
+    """It agrees twice. Then it starts a process in a session of its own, which opens a pipe, and waits for ever."""
+
+    name, title = "waits", "Waits"
+    count = 0
+
+    def program(self, case, check):
+        self.count += 1
+        return super().program(case, check) if self.count < 3 else WAIT
+
+
+WAIT = """
+import os, sys, subprocess
+path = os.environ["CONFORM_TEST_PIPE"]
+code = f"import os; fd = os.open({path!r}, os.O_WRONLY); os.write(fd, b'here'); [0 for _ in iter(int, 1)]"
+subprocess.Popen([sys.executable, "-I", "-S", "-c", code], start_new_session=True, env={})
+while True:
+    pass
+"""
