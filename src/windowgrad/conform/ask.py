@@ -96,6 +96,7 @@ def results(
         each(1)
     for same in groups.values():
         assert isinstance(adapter, Together)
+        same.sort(key=lambda question: question[1].op)  # alike operators make one kernel
         for start in range(0, len(same), adapter.at_once):
             for result in asked_together(adapter, worker, same[start : start + adapter.at_once], right):
                 yield result

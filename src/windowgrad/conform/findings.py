@@ -28,8 +28,10 @@ def findings(
     found = []
     for (known, _), same in sorted(together.items(), key=lambda item: item[0]):
         smallest = min(same, key=lambda result: (CHECKS.index(result.check), result.case.size))
-        if worker is not None and smallest.together:
+        if worker is not None and smallest.together and (not known or time.monotonic() < deadline):
             smallest = by_itself(adapter, worker, smallest)
+        elif smallest.together:
+            smallest = replace(smallest, message="in one program with other cases")
         was_shrunk = worker is not None and time.monotonic() < deadline and smallest.kind != "crashes" and not smallest.together
         if worker is not None and was_shrunk:
             smallest = smaller(adapter, worker, smallest, deadline)

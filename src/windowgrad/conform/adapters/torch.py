@@ -63,8 +63,8 @@ class Compiled(Torch):
     """Several functions are compiled as one graph: the C++ compiler takes seconds for each program, however short."""
 
     name, title = "torch.compile", "torch.compile"
-    most = 120
-    at_once = 12
+    most = 100
+    at_once = 24
 
     def supports(self, case: Case, check: str) -> str | None:
         return super().supports(case, check) or ("a compiled function has no forward mode" if check == "tangent" else None)

@@ -21,9 +21,16 @@ def show(data: dict[str, Any], console: Console) -> None:
         for finding in implementation["findings"]:
             if finding["known"] is None:
                 show_finding(implementation, finding, console)
-        for note in notes(implementation):
+        for note in [*about_asked(implementation), *notes(implementation)]:
             console.print(Text.assemble(("note", "yellow"), f": {note}"), soft_wrap=True)
     console.print(Text(last_line(data)), soft_wrap=True)
+
+
+def about_asked(implementation: dict[str, Any]) -> list[str]:
+    """That it was not asked everything."""
+    if not implementation["left_out"]:
+        return []
+    return [f"{title(implementation)} was asked {asked(implementation)} checks that it supports; --most 0 asks all of them"]
 
 
 def notes(implementation: dict[str, Any]) -> list[str]:
@@ -42,7 +49,6 @@ def notes(implementation: dict[str, Any]) -> list[str]:
 def table(data: dict[str, Any]) -> Table:
     found = Table(box=None, pad_edge=False)
     found.add_column("implementation")
-    found.add_column("asked", justify="right")
     for kind, style in COLUMNS.items():
         found.add_column(kind, justify="right", style=style)
     for word in ("known", "new"):
@@ -55,7 +61,7 @@ def table(data: dict[str, Any]) -> Table:
         new = sum(finding["known"] is None for finding in implementation["findings"])
         known = len(implementation["findings"]) - new
         last = f"[bold red]{new}[/]" if new else "·"
-        found.add_row(Text(title(implementation)), asked(implementation), *counts, str(known or "·"), last)
+        found.add_row(Text(title(implementation)), *counts, str(known or "·"), last)
     return found
 
 
