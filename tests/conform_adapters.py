@@ -84,6 +84,41 @@ class Ends(Exact):
         return f"import numpy as np\n{how[check]}" if case.rank == 1 else super().program(case, check)
 
 
+class Slow(Exact):
+    """It takes long over each case, and has no ceil mode."""
+
+    name, title, most = "slow", "Slow", 7
+
+    def supports(self, case, check):
+        return "it has no ceil mode" if case.ceil_mode else None
+
+
+class InBatches(WrongDivisor):
+    """It computes some cases in one program, which fails if one of float64 is among them and leaves those of rank 3 open."""
+
+    name, at_once = "in-batches", 8
+
+    def together(self, cases, check):
+        lines = ["got = []"]
+        for case in cases:
+            if case.dtype == "float64":
+                lines.append("raise ValueError('together')")
+            program = "got = None" if case.rank == 3 else self.program(case, check)
+            lines.append(f"names = {{}}\nexec({program!r}, names)\ngot.append(names['got'])")
+        return "\n".join(lines)
+
+
+class Disturbed(Exact):
+    """It is right by itself, and wrong in one program with others."""
+
+    name, title, at_once = "disturbed", "Disturbed", 8
+
+    def together(self, cases, check):
+        return "\n".join(["import numpy as np", *(f"a{n} = np.float32(0)" for n in range(len(cases)))]) + (
+            f"\ngot = [{', '.join(f'a{n}' for n in range(len(cases)))}]"
+        )
+
+
 class NotThere(Exact):
     name, title, package = "not-there", "Not there", "no-such-distribution"
 

@@ -141,6 +141,22 @@ def test_a_crash_a_hang_and_too_much_memory_are_results_and_not_the_end():
     assert {result.kind for result in report.results if result.case.rank > 1} == {"agrees"}
 
 
+def test_cases_that_are_computed_together_have_the_results_they_have_alone():
+    one, many = (findings(adapter, ("avg_pool",), ("forward",), 40) for adapter in (fakes.WrongDivisor(), fakes.InBatches()))
+    assert any(result.together for result in many.results)
+    assert {(result.case.dtype, result.case.rank) for result in many.results} >= {("float64", 2), ("float32", 3)}
+    told = [[(r.number, r.check, r.kind, r.what) for r in report.results] for report in (one, many)]
+    assert told[0] == told[1]
+    assert [finding.smallest.together for finding in many.findings] == [False] * len(many.findings)
+    assert [finding.call for finding in one.findings] == [finding.call for finding in many.findings]
+
+
+def test_a_difference_that_only_shows_together_says_so():
+    report = findings(fakes.Disturbed(), ("avg_pool",), ("forward",), 8)
+    assert {result.kind for result in report.results} == {"differs"}
+    assert {finding.smallest.message for finding in report.findings} == {"in one program with other cases; by itself it agrees"}
+
+
 def test_what_is_not_installed_is_not_counted():
     report = findings(fakes.NotThere(), OPS)
     assert (report.version, report.results) == (None, [])
