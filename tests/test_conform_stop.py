@@ -37,7 +37,7 @@ REPORTS = ("json", "junit", "html")
 class Run:
     """The command on an implementation that agrees twice and then waits for ever in a child of its own session."""
 
-    def __init__(self, folder, before=""):
+    def __init__(self, folder, before="", output=subprocess.PIPE):
         self.folder, pipe = folder, folder / "alive"
         os.mkfifo(pipe)
         self.alive = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -48,7 +48,7 @@ class Run:
             [sys.executable, "-c", START.format(before=before), "conform", *options],
             cwd=TESTS,
             env={**os.environ, "CONFORM_TEST_PIPE": str(pipe)},
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
             text=True,
         )
@@ -90,6 +90,17 @@ def test_a_signal_ends_the_workers_and_leaves_the_reports(tmp_path, number):
     assert suite.find(".//error").get("message") == f"interrupted by {number.name} after 2 checks"
     assert f"interrupted by {number.name}" in (tmp_path / "found.html").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"alive", *(f"found.{kind}" for kind in REPORTS)}
+
+
+def test_a_terminal_that_is_gone_does_not_take_the_reports_with_it(tmp_path):
+    terminal, output = os.openpty()
+    with Run(tmp_path, output=output) as run:
+        os.close(output)
+        os.close(terminal)
+        status, _ = run.end(signal.SIGHUP)
+        assert run.next() == b""
+    assert json.loads((tmp_path / "found.json").read_text())["interrupted"] == "SIGHUP"
+    assert status in (128 + signal.SIGHUP, 120)  # 120: Python could not flush what it printed
 
 
 def test_a_signal_that_is_ignored_stays_so(tmp_path):

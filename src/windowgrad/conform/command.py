@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -64,7 +65,8 @@ def conform(request: Request, console: Console) -> int:
     with Stop() as stop, on_signals(stop):
         data = examined(request, console, stop)
         failed = write_reports(request, data)
-        show(data, console)
+        with suppress(OSError) if data["interrupted"] else nullcontext():  # SIGHUP says that the terminal is gone
+            show(data, console)
     if failed:
         raise OptionError("; ".join(failed))
     if data["interrupted"]:

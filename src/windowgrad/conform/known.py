@@ -158,6 +158,6 @@ def outdated(entries: tuple[Known, ...], report: Report) -> list[Known]:
     return [
         entry
         for entry in about
-        if sum(entry.covers(result.case, result.check) for result in asked) >= ENOUGH
-        and not any(entry.explains(result) for result in asked)
+        if not any(entry.explains(result) for result in asked)
+        and sum(entry.covers(result.case, result.check) for result in asked) >= ENOUGH
     ]

@@ -84,6 +84,7 @@ def serve(channel: int) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    sys.path.pop(0)  # the folder of this file, whose names are not what programs mean by them
+    if not sys.flags.safe_path:
+        sys.path.pop(0)  # the folder of this file, whose names are not what programs mean by them
     os.set_inheritable(int(sys.argv[1]), False)
     serve(int(sys.argv[1]))

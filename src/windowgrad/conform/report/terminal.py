@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
@@ -111,7 +112,8 @@ class Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.progress.stop()
+        with suppress(OSError):  # a terminal that is gone must not take the results with it
+            self.progress.stop()
 
     def advance(self, name: str, by: int) -> None:
         self.progress.update(self.task, advance=by, description=printable(name))
