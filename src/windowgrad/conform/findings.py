@@ -28,7 +28,7 @@ def findings(
     found = []
     for (known, _), same in sorted(together.items(), key=lambda item: item[0]):
         smallest = min(same, key=lambda result: (CHECKS.index(result.check), result.case.size))
-        if worker is not None and smallest.together and (not known or time.monotonic() < deadline):
+        if worker is not None and smallest.together and not known:  # it takes long, and what is known has been seen
             smallest = by_itself(adapter, worker, smallest)
         elif smallest.together:
             smallest = replace(smallest, message="in one program with other cases")
