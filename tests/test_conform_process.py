@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_a_copy_that_a_program_forked_does_not_answer():
 
 
 ENDS = [
-    ("os.kill(os.getpid(), signal.SIGRTMIN + 1)", f"it was ended by signal {35}"),
+    ("os.kill(os.getpid(), signal.SIGRTMIN + 1)", f"it was ended by signal {signal.SIGRTMIN + 1}"),
     ("os.kill(0, signal.SIGKILL)", "it was ended by SIGKILL"),
     ("os.kill(os.getpid(), signal.SIGTERM)", "it was ended by SIGTERM"),
     ("os.kill(os.getppid(), signal.SIGTERM)\nwhile True: pass", "no answer after 3 seconds"),
