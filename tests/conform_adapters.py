@@ -84,9 +84,65 @@ class Ends(Exact):
         return f"import numpy as np\n{how[check]}" if case.rank == 1 else super().program(case, check)
 
 
+class Slow(Exact):
+    """It takes long over each case, and has no ceil mode."""
+
+    name, title, most = "slow", "Slow", 7
+
+    def supports(self, case, check):
+        return "it has no ceil mode" if case.ceil_mode else None
+
+
+class InBatches(WrongDivisor):
+    """It computes some cases in one program, which fails if one of float64 is among them and leaves those of rank 3 open."""
+
+    name, at_once = "in-batches", 8
+
+    def together(self, cases, check):
+        lines = ["got = []"]
+        for case in cases:
+            if case.dtype == "float64":
+                lines.append("raise ValueError('together')")
+            program = "got = None" if case.rank == 3 else self.program(case, check)
+            lines.append(f"names = {{}}\nexec({program!r}, names)\ngot.append(names['got'])")
+        return "\n".join(lines)
+
+
+class Disturbed(Exact):
+    """It is right by itself, and wrong in one program with others."""
+
+    name, title, at_once = "disturbed", "Disturbed", 8
+
+    def together(self, cases, check):
+        return "\n".join(["import numpy as np", *(f"a{n} = np.float32(0)" for n in range(len(cases)))]) + (
+            f"\ngot = [{', '.join(f'a{n}' for n in range(len(cases)))}]"
+        )
+
+
 class NotThere(Exact):
     name, title, package = "not-there", "Not there", "no-such-distribution"
 
 
 class CannotImport(Exact):
     name, title, imports = "cannot-import", "Cannot import", "import no_such_module"
+
+
+class Waits(Exact):
+    """It agrees twice. Then it starts a process in a session of its own, which opens a pipe, and waits for ever."""
+
+    name, title = "waits", "Waits"
+    count = 0
+
+    def program(self, case, check):
+        self.count += 1
+        return super().program(case, check) if self.count < 3 else WAIT
+
+
+WAIT = """
+import os, sys, subprocess
+path = os.environ["CONFORM_TEST_PIPE"]
+code = f"import os; fd = os.open({path!r}, os.O_WRONLY); os.write(fd, b'here'); [0 for _ in iter(int, 1)]"
+subprocess.Popen([sys.executable, "-I", "-S", "-c", code], start_new_session=True, env={})
+while True:
+    pass
+"""

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from windowgrad.conform.adapters import ADAPTERS
+from windowgrad.conform.answers import Answer
 from windowgrad.conform.case import CHECKS, GROUPS, OPS
 from windowgrad.conform.cases import FACTORS, cases, covering, possible
 from windowgrad.conform.command import CASES
@@ -22,6 +23,7 @@ from windowgrad.conform.pairwise import pairwise
 from windowgrad.conform.process import Limits, Worker
 from windowgrad.conform.rules import RULES, rule_of
 from windowgrad.conform.runner import Plan, run
+from windowgrad.conform.stop import Stop
 
 ROOT = Path(__file__).parent.parent
 
@@ -139,6 +141,22 @@ def test_a_crash_a_hang_and_too_much_memory_are_results_and_not_the_end():
     assert {result.kind for result in report.results if result.case.rank > 1} == {"agrees"}
 
 
+def test_cases_that_are_computed_together_have_the_results_they_have_alone():
+    one, many = (findings(adapter, ("avg_pool",), ("forward",), 40) for adapter in (fakes.WrongDivisor(), fakes.InBatches()))
+    assert any(result.together for result in many.results)
+    assert {(result.case.dtype, result.case.rank) for result in many.results} >= {("float64", 2), ("float32", 3)}
+    told = [[(r.number, r.check, r.kind, r.what) for r in report.results] for report in (one, many)]
+    assert told[0] == told[1]
+    assert [finding.smallest.together for finding in many.findings] == [False] * len(many.findings)
+    assert [finding.call for finding in one.findings] == [finding.call for finding in many.findings]
+
+
+def test_a_difference_that_only_shows_together_says_so():
+    report = findings(fakes.Disturbed(), ("avg_pool",), ("forward",), 8)
+    assert {result.kind for result in report.results} == {"differs"}
+    assert {finding.smallest.message for finding in report.findings} == {"in one program with other cases; by itself it agrees"}
+
+
 def test_what_is_not_installed_is_not_counted():
     report = findings(fakes.NotThere(), OPS)
     assert (report.version, report.results) == (None, [])
@@ -151,7 +169,7 @@ def test_what_cannot_be_imported_crashes():
 
 
 def test_a_worker_says_what_a_program_left():
-    with Worker("import numpy as np", Limits()) as worker:
+    with Stop() as stop, Worker("import numpy as np", Limits(), stop) as worker:
         words = worker.ask("import numpy as np\ngot = np.array([1.5, np.nan, -np.inf], np.float32)")
         assert words["arrays"] == [{"shape": [3], "dtype": "float32", "cells": [1.5, "nan", "-inf"]}]
         assert worker.ask("import os; os._exit(3)")["crash"] == "it ended with status 3"
@@ -163,10 +181,10 @@ def test_a_dtype_and_a_shape_are_part_of_an_answer():
     case = next(case for case in cases(80) if case.op == "avg_pool" and case.dtype == "float32" and case.group == "plain")
     right = expected(case, "forward")
     exact = np.vectorize(float)(right["y"])
-    assert compared(case, "forward", right, [exact.astype(np.float32)]) is None
-    assert compared(case, "forward", right, [exact]).what == "dtype"
-    assert compared(case, "forward", right, [exact[..., :-1]]).what == "shape"
-    assert compared(case, "forward", right, [(exact + 1).astype(np.float32)]).what == "value"
+    assert compared(case, "forward", right, [Answer.of(exact.astype(np.float32))]) is None
+    assert compared(case, "forward", right, [Answer.of(exact)]).what == "dtype"
+    assert compared(case, "forward", right, [Answer.of(exact[..., :-1])]).what == "shape"
+    assert compared(case, "forward", right, [Answer.of((exact + 1).astype(np.float32))]).what == "value"
 
 
 def test_every_adapter_is_about_a_screen_long():

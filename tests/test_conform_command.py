@@ -6,6 +6,8 @@ import io
 import json
 import subprocess
 import sys
+from fnmatch import fnmatch
+from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,8 +15,11 @@ import pytest
 from rich.console import Console
 
 from windowgrad.conform import command, known
+from windowgrad.conform.adapters import ADAPTERS
 from windowgrad.conform.command import Request, conform, examined
+from windowgrad.conform.report.html import as_html
 from windowgrad.conform.report.junit import as_junit
+from windowgrad.conform.report.terminal import show
 from windowgrad.errors import OptionError
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +50,7 @@ def entries(monkeypatch, tmp_path):
     def set_to(text):
         (tmp_path / "known.toml").write_text(text or "known = []")
         monkeypatch.setattr(command, "load", lambda: known.load(tmp_path / "known.toml"))
+        monkeypatch.setattr(command, "load_tried", lambda: known.load_tried(tmp_path / "known.toml"))
 
     return set_to
 
@@ -62,8 +68,95 @@ def test_a_new_difference_is_status_1_and_a_known_one_is_0(entries, quiet):
 
 
 def test_an_entry_is_about_the_versions_it_names(entries, quiet):
-    entries(ENTRY.replace(">=0", "<0.0.1"))
+    entries(ENTRY.replace(">=0", "<0.0.1") + '[tried]\nwrong-divisor = "0.0.1"\n')
     assert conform(WRONG, quiet) == 1
+
+
+TRIED = '[tried]\nwrong-divisor = "0.0.1"\n'
+
+
+def test_an_entry_is_about_newer_versions_too_and_these_are_said_to_be_untried(entries):
+    entries(ENTRY + TRIED)
+    console = recorder()
+    data = examined(WRONG, Console(quiet=True))
+    assert data["implementations"][0]["newest_tried"] == "0.0.1"
+    assert conform(WRONG, console) == 0
+    note = (
+        f"Exact {data['implementations'][0]['version']} is newer than 0.0.1, the newest version that the known differences were"
+    )
+    assert note in console.export_text()
+    assert note in as_html(data)
+    assert ElementTree.fromstring(as_junit(data)).find(".//property[@name='newest version tried']").get("value") == "0.0.1"
+
+
+def test_a_version_that_was_tried_is_not_said_to_be_untried(entries, quiet):
+    entries(ENTRY + TRIED.replace("0.0.1", "99"))
+    assert examined(WRONG, quiet)["implementations"][0]["newest_tried"] is None
+
+
+@pytest.mark.parametrize(
+    ("version", "newest"),
+    [("1.22.0", None), ("1.22.0+cpu", None), ("1.22", None), ("1.22.1", "1.22.0"), ("2.0rc1", "1.22.0"), ("junk", "1.22.0")],
+)
+def test_a_newer_version_is_told_by_its_number(version, newest):
+    assert known.newest_tried({"onnx": "1.22.0"}, "onnx", version) == newest
+    assert known.newest_tried({}, "onnx", version) is None
+
+
+@pytest.mark.parametrize("versions", [">=1.16,<1.23", "<=1.22.0", "==1.22.0", "~=1.22.0", "==1.*"])
+def test_an_entry_may_not_end_where_nobody_has_looked(entries, versions):
+    entries(ENTRY.replace(">=0", versions) + '[tried]\nwrong-divisor = "1.22.0"\n')
+    with pytest.raises(
+        OptionError, match=r"known.toml: divisor: versions '.*' must not end at .*: the newest version tried is 1.22.0"
+    ):
+        command.load()
+    entries(ENTRY.replace(">=0", ">=1.16,!=1.17,<1.23") + '[tried]\nwrong-divisor = "1.23.2"\n')
+    assert len(command.load()) == 1
+
+
+def test_every_implementation_with_entries_has_a_version_that_was_tried():
+    tried, entries = known.load_tried(), known.load()
+    for adapter in ADAPTERS:
+        if any(fnmatch(adapter.name, entry.implementation) for entry in entries):
+            assert known.newest_tried(tried, adapter.name, version(adapter.package)) is None, f"try {adapter.name} and say so"
+
+
+def test_onnx_1_23_is_known_as_1_22_is():
+    entries = known.load()
+    assert known.applying(entries, "onnx", "1.23.2") == known.applying(entries, "onnx", "1.22.0") != ()
+
+
+# --- how many are asked --------------------------------------------------------------------------------------------
+
+
+def asked(most, adapter="conform_adapters:Slow"):
+    request = Request(adapters=[adapter], only=["avg_pool", "forward"], cases=40, most=most)
+    data = examined(request, Console(quiet=True))
+    (report,) = data["implementations"]
+    assert report["asked"] == sum(report["counts"].values()) - report["counts"]["unsupported"]
+    assert sum(report["counts"].values()) + report["left_out"] == 40
+    return data, report
+
+
+@pytest.mark.parametrize(("most", "count"), [(None, 7), (5, 5), (10**6, None), (0, None)])
+def test_the_number_asked_is_an_option_and_said(most, count):
+    data, report = asked(most)
+    supported = 40 - report["counts"]["unsupported"]
+    assert 10 < supported < 40
+    assert (report["asked"], report["left_out"]) == (count or supported, supported - count if count else 0)
+    words = f"{count} of {supported}" if count else str(supported)
+    assert f'<td class="asked">{words}</td>' in as_html(data)
+    console = recorder()
+    show(data, console)
+    assert (f"was asked {words} checks that it supports" in console.export_text()) == bool(count)
+
+
+def test_torch_compile_is_asked_a_hundred():
+    (compiled,) = (adapter for adapter in ADAPTERS if adapter.name == "torch.compile")
+    assert compiled.most >= 100
+
+
+# --- entries that no longer hold -----------------------------------------------------------------------------------
 
 
 def test_an_entry_that_no_longer_holds_gives_a_warning(entries):
@@ -71,7 +164,7 @@ def test_an_entry_that_no_longer_holds_gives_a_warning(entries):
     console = recorder()
     assert conform(WRONG, console) == 0
     text = console.export_text()
-    assert "warning: known difference gone no longer holds for Exact" in text
+    assert "note: known difference gone no longer holds for Exact" in text
     assert "difference divisor" not in text
 
 
@@ -95,7 +188,7 @@ def test_json_holds_all_that_a_page_needs(entries, tmp_path, quiet):
     request = Request(WRONG.names, WRONG.adapters, WRONG.only, WRONG.cases, json=tmp_path / "found.json")
     conform(request, quiet)
     data = json.loads((tmp_path / "found.json").read_text(), parse_constant=pytest.fail)
-    assert data["settings"] == {"cases": 40, "seed": 0, "only": ["avg_pool", "forward"]}
+    assert data["settings"] == {"cases": 40, "seed": 0, "only": ["avg_pool", "forward"], "most": None}
     (implementation,) = data["implementations"]
     assert (implementation["name"], implementation["title"], implementation["installed"]) == ("wrong-divisor", "Exact", True)
     assert sum(implementation["counts"].values()) == len(implementation["results"])

@@ -21,7 +21,8 @@ from windowgrad.conform.cases import cases
 from windowgrad.conform.expected import expected
 from windowgrad.conform.known import Known
 from windowgrad.conform.report.data import as_data
-from windowgrad.conform.report.html import as_html, write_html
+from windowgrad.conform.report.file import write
+from windowgrad.conform.report.html import as_html
 from windowgrad.conform.report.html_case import case_of, differing, winners
 from windowgrad.conform.report.html_finding import linked
 from windowgrad.conform.report.html_rules import SENTENCES
@@ -73,7 +74,7 @@ def data():
 @pytest.fixture(scope="module")
 def address(data, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "page.html"
-    write_html(path, data)
+    write(path, as_html(data))
     return path.as_uri()
 
 
@@ -295,10 +296,10 @@ def test_a_page_is_replaced_whole_or_not_at_all(data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="no room"):
-        write_html(path, data)
+        write(path, as_html(data))
     assert (path.read_text(), list(tmp_path.iterdir())) == ("before", [path])
     monkeypatch.undo()
-    write_html(path, data)
+    write(path, as_html(data))
     assert path.read_text().startswith("<!doctype html>")
     assert list(tmp_path.iterdir()) == [path]
 

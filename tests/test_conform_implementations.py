@@ -142,7 +142,7 @@ def test_every_implementation_with_a_known_difference_has_a_reproduction_below()
 
 @pytest.mark.parametrize(("name", "check", "case"), DIFFERENT, ids=[name for name, *_ in DIFFERENT])
 def test_a_reproduction_shows_the_difference(name, check, case):
-    text = script(BY_NAME[name], case, check, shown_all(expected(case, check)))
+    text = script(BY_NAME[name].program(case, check), shown_all(expected(case, check)))
     assert "windowgrad" not in text
     text += "print(np.asarray(got[0] if isinstance(got, (tuple, list)) else got).dtype)\n"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True)

@@ -132,15 +132,19 @@ def conform(
     json: Annotated[Path | None, typer.Option(help="Write everything there as JSON.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML there, for continuous integration.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write one page there, to read and to send.")] = None,
-    seconds: Annotated[float, typer.Option(min=0, help="How long one case may take.")] = 30,
-    memory: Annotated[float, typer.Option(min=0, help="How many GiB a process may take.")] = 6,
+    most: Annotated[
+        int | None,
+        typer.Option(min=0, help="At most so many checks of each, 0 for all; those that compile each case have a number."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long one case may take.")] = 30,
+    memory: Annotated[float, typer.Option(help="How many GiB a case may take, all its processes together.")] = 6,
 ) -> None:
     """Check implementations of pooling and convolution against the specification; status 1 if something new differs."""
     from windowgrad.conform import command
-    from windowgrad.conform.process import GIB, Limits
+    from windowgrad.conform.process import Limits
 
-    limits = Limits(seconds, int(memory * GIB))
-    wanted = command.Request(implementations or (), adapter or (), only or (), cases, seed, json, junit, html, limits)
+    limits = Limits.of(seconds, memory)
+    wanted = command.Request(implementations or (), adapter or (), only or (), cases, seed, json, junit, html, limits, most)
     raise typer.Exit(command.conform(wanted, Console()))
 
 

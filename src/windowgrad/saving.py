@@ -50,12 +50,16 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 def check_place(name: str, path: Path) -> None:
     """A file can be written at `path`, the value of the option `name`: better said before the work than after it."""
-    where, _ = destination(path, f"{name}={os.fsdecode(path)}")
+    shown = f"{name}={os.fsdecode(path)}"
+    try:
+        where, _ = destination(path, shown)
+    except OSError as error:
+        raise OptionError(f"{shown}: cannot be written: {error.strerror or error}") from None
     folder = os.path.dirname(where)
     if not os.path.isdir(folder):
-        raise OptionError(f"{name}={os.fsdecode(path)}: the folder {folder} does not exist")
+        raise OptionError(f"{shown}: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK):
-        raise OptionError(f"{name}={os.fsdecode(path)}: the folder {folder} cannot be written to")
+        raise OptionError(f"{shown}: the folder {folder} cannot be written to")
 
 
 def destination(path: Path, name: str | None = None) -> tuple[str, os.stat_result | None]:
@@ -64,6 +68,8 @@ def destination(path: Path, name: str | None = None) -> tuple[str, os.stat_resul
         before = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return os.path.realpath(os.fsdecode(path)), None
+    except ValueError as error:  # a zero byte in it
+        raise OptionError(f"{name or repr(path)}: must be the name of a file: {error}") from None
     if not stat.S_ISREG(before.st_mode):
         what = KINDS.get(stat.S_IFMT(before.st_mode), "something else")
         raise OptionError(f"{name or os.fsdecode(path)}: is {what}; only a regular file is replaced")

@@ -6,6 +6,7 @@ of your own says how to import, which arguments the documentation has, and how t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any, Protocol, runtime_checkable
 
@@ -50,6 +51,18 @@ class Implementation(Protocol):
 
     def program(self, case: Case, check: str) -> str:
         """A Python text by itself that leaves the answer in `got`: an array, or a tuple with one gradient per array."""
+
+
+@runtime_checkable
+class Together(Implementation, Protocol):
+    """One that is much quicker if it computes several cases in one program."""
+
+    @property
+    def at_once(self) -> int:
+        """How many."""
+
+    def together(self, cases: Sequence[Case], check: str) -> str:
+        """A text that leaves a list in `got`: for each case what `program` leaves, or None: ask it by itself."""
 
 
 class Adapter:
@@ -106,9 +119,9 @@ def version(adapter: Implementation) -> str | None:
     return found[0]
 
 
-def script(adapter: Implementation, case: Case, check: str, right: str) -> str:
-    """The program that reproduces a difference: it prints what the specification says, and what the implementation gives."""
-    return f'{adapter.program(case, check)}\nprint("expected:", {right!r})\nprint("got:     ", got)\n'
+def script(program: str, right: str) -> str:
+    """The program with two lines more, which print what the specification says and what the implementation gives."""
+    return f'{program}\nprint("expected:", {right!r})\nprint("got:     ", got)\n'
 
 
 # --- words of a program ------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Case:
     def x(self) -> Array:
         return self.arrays["x"]
 
-    @property
+    @cached_property
     def dtype(self) -> str:
         return str(self.x.dtype)
 

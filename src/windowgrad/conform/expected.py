@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.conform.answers import Answer
 from windowgrad.conform.case import Array, Case, plain
 from windowgrad.dispatch import result_dtype
 
@@ -60,23 +61,26 @@ def as_items(array: Array) -> Array:
     return items
 
 
-def compared(case: Case, check: str, right: dict[str, Array], got: list[Array]) -> Difference | None:
+def compared(case: Case, check: str, right: dict[str, Array], got: list[Answer]) -> Difference | None:
     """The first difference, or None."""
     if len(got) != len(right):
-        return Difference("shape", "answer", len(right), len(got), f"{len(right)} arrays", f"{len(got)} arrays")
+        return Difference("shape", "answer", len(right), None, f"{len(right)} arrays", f"{len(got)} arrays")
     roundings = ROUNDINGS if case.reduction == "avg" or case.ties == "split" else 0
-    for (name, wanted), found in zip(right.items(), got, strict=True):
-        if wanted.shape != found.shape:
-            return Difference("shape", name, plain(wanted), plain(found), f"shape {wanted.shape}", f"shape {found.shape}")
+    kind = str(result_dtype(case.meaning, [array.dtype for array in case.arrays.values()]))
+    for (name, wanted), answer in zip(right.items(), got, strict=True):
+        found = answer.cells
+        if answer.odd:
+            return Difference("dtype", name, plain(wanted), None, "int64" if check == "indices" else kind, answer.odd)
+        if wanted.shape != answer.shape or found is None:
+            shapes = f"shape {wanted.shape}", f"shape {answer.shape}"
+            return Difference("shape", name, plain(wanted), None if found is None else plain(found), *shapes)
         wrong = [place for place in np.ndindex(*wanted.shape) if not equal(wanted[place], found[place], found.dtype, roundings)]
         if wrong:
             at = f" at {wrong[0]}" if wanted.ndim else ""
             texts = (f"{shown(array[wrong[0]])}{at}" for array in (wanted, found))
             return Difference("value", name, plain(wanted), plain(found), *texts)
-    if check == "forward":
-        kind = str(result_dtype(case.meaning, [array.dtype for array in case.arrays.values()]))
-        if kind != str(got[0].dtype):
-            return Difference("dtype", "y", plain(right["y"]), plain(got[0]), kind, str(got[0].dtype))
+        if check == "forward" and kind != answer.dtype:
+            return Difference("dtype", name, plain(wanted), plain(found), kind, answer.dtype)
     return None
 
 

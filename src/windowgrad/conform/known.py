@@ -1,18 +1,21 @@
 """Known differences: a data file that says who, in which versions, what, and where it is written.
 
 A result is known if an entry covers its case and check, and names its kind. An entry no longer holds if enough questions that
-it covers were asked and none of them was answered so.
+it covers were asked and none of them was answered so. The file also names the newest version of each implementation that was
+tried. An entry ends before a version only if that version was tried: till then it is about all newer ones too.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
 
 from windowgrad.conform.case import CHECKS, GROUPS, OPS, Case
 from windowgrad.conform.results import BAD, Report, Result
@@ -67,7 +70,8 @@ class Known:
 def load(path: Path = DATA) -> tuple[Known, ...]:
     """The entries of a data file; a word that means nothing is an error."""
     found = []
-    for number, table in enumerate(tomllib.loads(path.read_text())["known"]):
+    tried = load_tried(path)
+    for number, table in enumerate(tomllib.loads(path.read_text("utf-8"))["known"]):
         lists: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
         try:
             entry = Known(**lists)
@@ -75,8 +79,33 @@ def load(path: Path = DATA) -> tuple[Known, ...]:
         except (TypeError, ValueError) as error:
             raise OptionError(f"{path.name}: entry {number} ({table.get('id')}): {error}") from None
         check(path, entry)
+        check_end(path, entry, tried)
         found.append(entry)
     return tuple(found)
+
+
+def load_tried(path: Path = DATA) -> dict[str, str]:
+    """The newest version of each implementation that the entries were tried with."""
+    found: dict[str, str] = tomllib.loads(path.read_text("utf-8")).get("tried", {})
+    for name, version in found.items():
+        try:
+            Version(version)
+        except (InvalidVersion, TypeError):
+            raise OptionError(f"{path.name}: tried: {name} = {version!r} must be a version") from None
+    return found
+
+
+def check_end(path: Path, entry: Known, tried: dict[str, str]) -> None:
+    """Refuse an entry that ends after the newest version that was tried: nobody knows that it ends there."""
+    newest = min((Version(v) for name, v in tried.items() if fnmatch(name, entry.implementation)), default=None)
+    for part in SpecifierSet(entry.versions):
+        if part.operator in (">=", ">", "!="):
+            continue
+        if part.operator != "<" or newest is None or Version(part.version) > newest:
+            raise OptionError(
+                f"{path.name}: {entry.id}: versions {entry.versions!r} must not end at {part}: "
+                f"the newest version tried is {newest or 'not given'}"
+            )
 
 
 def check(path: Path, entry: Known) -> None:
@@ -95,11 +124,27 @@ def check(path: Path, entry: Known) -> None:
 
 def applying(entries: tuple[Known, ...], name: str, version: str | None) -> tuple[Known, ...]:
     """The entries about the installed version of an implementation."""
-    if version is None:
+    number = parsed(version)
+    if number is None:
         return ()
     return tuple(
-        e for e in entries if fnmatch(name, e.implementation) and SpecifierSet(e.versions).contains(version, prereleases=True)
+        e for e in entries if fnmatch(name, e.implementation) and SpecifierSet(e.versions).contains(number, prereleases=True)
     )
+
+
+def newest_tried(tried: Mapping[str, str], name: str, version: str) -> str | None:
+    """The newest version of an implementation that was tried, if the installed one is newer."""
+    number = parsed(version)
+    if name not in tried or (number is not None and Version(number.public) <= Version(tried[name])):
+        return None
+    return tried[name]
+
+
+def parsed(version: str | None) -> Version | None:
+    try:
+        return Version(version or "")
+    except InvalidVersion:
+        return None
 
 
 def explained_by(entries: tuple[Known, ...], result: Result) -> str | None:
@@ -113,6 +158,6 @@ def outdated(entries: tuple[Known, ...], report: Report) -> list[Known]:
     return [
         entry
         for entry in about
-        if sum(entry.covers(result.case, result.check) for result in asked) >= ENOUGH
-        and not any(entry.explains(result) for result in asked)
+        if not any(entry.explains(result) for result in asked)
+        and sum(entry.covers(result.case, result.check) for result in asked) >= ENOUGH
     ]

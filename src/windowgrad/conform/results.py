@@ -23,6 +23,8 @@ class Result:
     kind: str
     difference: Difference | None = None
     message: str = ""
+    together: bool = False
+    """Whether it was computed by one program with other cases."""
 
     @property
     def what(self) -> str:
@@ -70,6 +72,16 @@ class Report:
     results: list[Result] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
+    left_out: int = 0
+    """How many checks that it supports were not asked, because it takes long over each."""
+    finished: bool = True
+    """Whether the run came to its end."""
+    untried: str | None = None
+    """The newest version that the known differences were tried with, if the installed one is newer."""
+
+    @property
+    def asked(self) -> int:
+        return len(self.results) - self.count("unsupported")
 
     def count(self, kind: str) -> int:
         return sum(result.kind == kind for result in self.results)

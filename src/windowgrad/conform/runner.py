@@ -5,24 +5,23 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from windowgrad.conform.adapter import Implementation, script, version
-from windowgrad.conform.answers import array_of
-from windowgrad.conform.case import CHECKS, Array, Case
+from windowgrad.conform.adapter import Implementation, version
+from windowgrad.conform.ask import Answers, Question, results, unsupported
+from windowgrad.conform.case import CHECKS, Case
 from windowgrad.conform.cases import in_turn
-from windowgrad.conform.expected import compared, expected, shown_all
-from windowgrad.conform.known import Known, applying, explained_by
+from windowgrad.conform.expected import expected
+from windowgrad.conform.findings import findings
+from windowgrad.conform.known import Known, applying, newest_tried
 from windowgrad.conform.process import Limits, Worker
-from windowgrad.conform.results import BAD, Finding, Report, Result
+from windowgrad.conform.results import Report, Result
 from windowgrad.conform.rules import rule_of
-from windowgrad.conform.shrink import shrunk
+from windowgrad.conform.stop import Stop, StoppedError
 
-Answers = dict[tuple[int, str], dict[str, Array]]
-Question = tuple[int, Case, str]
 Progress = Callable[[str, int], None]
 
 
@@ -37,6 +36,10 @@ class Plan:
     known: tuple[Known, ...] = ()
     shrinking: float = 10
     """For how many seconds the differences of one implementation are made smaller."""
+    most: int | None = None
+    """At most so many checks of each implementation, 0 for all of them; None is what each adapter says."""
+    tried: Mapping[str, str] = field(default_factory=dict)
+    """The newest version of each implementation that the known differences were tried with."""
 
     def questions(self) -> list[Question]:
         return [
@@ -47,99 +50,80 @@ class Plan:
         ]
 
 
-def run(adapters: Sequence[Implementation], plan: Plan, progress: Progress = lambda name, asked: None) -> list[Report]:
+def run(
+    adapters: Sequence[Implementation],
+    plan: Plan,
+    progress: Progress = lambda name, asked: None,
+    stop: Stop | None = None,
+) -> list[Report]:
     """One report per adapter, in their order. As many processes work at a time as there are cores; the slow ones start first,
-    and windowgrad on arrays of others last, when the kernels are compiled."""
+    and windowgrad on arrays of others last, when the kernels are compiled. After `stop` the reports hold what is known then."""
+    if stop is None:
+        with Stop() as own:
+            return run(adapters, plan, progress, own)
     questions = plan.questions()
-    right = {(number, check): expected(case, check) for number, case, check in questions}
+    right: Answers = {}
+    for number, case, check in questions:
+        if stop.reason:
+            break
+        right[number, check] = expected(case, check)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         order = sorted(adapters, key=lambda adapter: (adapter.name.startswith("windowgrad."), adapter.most is None))
-        jobs = {adapter.name: pool.submit(examine, adapter, plan, questions, right, progress) for adapter in order}
-        return [jobs[adapter.name].result() for adapter in adapters]
+        jobs = {id(adapter): pool.submit(examine, adapter, plan, questions, right, progress, stop) for adapter in order}
+        try:
+            return [jobs[id(adapter)].result() for adapter in adapters]
+        except BaseException:
+            stop.set("an error")  # so that the others end too
+            raise
 
 
-def examine(adapter: Implementation, plan: Plan, questions: list[Question], right: Answers, progress: Progress) -> Report:
-    """Ask one implementation everything."""
+def examine(
+    adapter: Implementation, plan: Plan, questions: list[Question], right: Answers, progress: Progress, stop: Stop
+) -> Report:
+    """Ask one implementation everything, or what there is time for."""
     report = Report(adapter.name, adapter.title, version(adapter))
     if report.version is None:
         return report
     start = time.monotonic()
+    report.untried = newest_tried(plan.tried, report.name, report.version)
     entries = applying(plan.known, report.name, report.version)
-    with Worker(f"import numpy as np\n{adapter.imports}\n", plan.limits) as worker:
-        for number, case, check in chosen(adapter, questions):
-            report.results.append(asked(adapter, worker, number, case, check, right[number, check]))
-            progress(adapter.name, 1)
-        deadline = time.monotonic() + plan.shrinking
-        report.findings = findings(adapter, worker, report.results, entries, deadline)
+    try:
+        stop.check()
+        some, report.results, report.left_out = chosen(adapter, plan.most, questions)
+        progress(adapter.name, len(questions) - len(some))
+        with Worker(f"import numpy as np\n{adapter.imports}\n", plan.limits, stop) as worker:
+            for result in results(adapter, worker, some, right, lambda count: progress(adapter.name, count)):
+                report.results.append(result)
+            put_in_order(report)
+            report.findings = findings(adapter, worker, report.results, entries, time.monotonic() + plan.shrinking)
+    except StoppedError:
+        report.finished = False
+        put_in_order(report)
+        report.findings = findings(adapter, None, report.results, entries, 0)
     report.seconds = time.monotonic() - start
     return report
 
 
-def chosen(adapter: Implementation, questions: list[Question]) -> list[Question]:
-    """All questions; of an implementation that takes long over each, a few of every sort that it supports."""
-    if adapter.most is None:
-        return questions
+def put_in_order(report: Report) -> None:
+    report.results.sort(key=lambda result: (result.number, CHECKS.index(result.check)))
+
+
+def chosen(adapter: Implementation, most: int | None, questions: list[Question]) -> tuple[list[Question], list[Result], int]:
+    """The questions to ask, the results of those that it does not support, and how many are left out.
+
+    All are asked; of an implementation that takes long over each, a few of every sort.
+    """
+    told: list[Result] = []
     sorts: dict[Any, list[Question]] = {}
     for question in questions:
         _, case, check = question
-        if adapter.supports(case, check) is None:
+        result = unsupported(adapter, question)
+        if result is None:
             sorts.setdefault((case.op, case.group, check, "dilation" in case.features), []).append(question)
-    few = itertools.islice(in_turn(*map(iter, sorts.values())), adapter.most)
-    return sorted(few, key=lambda question: (question[0], CHECKS.index(question[2])))
-
-
-def asked(adapter: Implementation, worker: Worker, number: int, case: Case, check: str, right: dict[str, Array]) -> Result:
-    why = adapter.supports(case, check)
-    if why is not None:
-        return Result(case, number, check, "unsupported", message=why)
-    answer = worker.ask(adapter.program(case, check))
-    if "crash" in answer:
-        return Result(case, number, check, "crashes", message="; ".join([answer["crash"], *answer.get("said", [])]))
-    if "error" in answer:
-        return Result(case, number, check, "refuses", message=answer["error"])
-    difference = compared(case, check, right, [array_of(part) for part in answer["arrays"]])
-    return Result(case, number, check, "differs" if difference else "agrees", difference)
-
-
-def findings(
-    adapter: Implementation, worker: Worker, results: list[Result], entries: tuple[Known, ...], deadline: float
-) -> list[Finding]:
-    """What is wrong, sorted by what it shows, the new before the known; each with its smallest case."""
-    together: dict[Any, list[Result]] = {}
-    for result in results:
-        if result.kind in BAD:
-            together.setdefault((explained_by(entries, result) or "", result.signature), []).append(result)
-    found = []
-    for (known, _), same in sorted(together.items(), key=lambda item: item[0]):
-        smallest = min(same, key=lambda result: (CHECKS.index(result.check), result.case.size))
-        was_shrunk = time.monotonic() < deadline and smallest.kind != "crashes"
-        if was_shrunk:
-            smallest = smaller(adapter, worker, smallest, deadline)
-        found.append(finding(adapter, same, smallest, known or None, was_shrunk))
-    return found
-
-
-def smaller(adapter: Implementation, worker: Worker, result: Result, deadline: float) -> Result:
-    """The same difference in the smallest case that was found."""
-    best = result
-
-    def shows(case: Case) -> bool:
-        nonlocal best
-        if time.monotonic() > deadline or adapter.supports(case, result.check) is not None or result.check not in case.checks:
-            return False
-        again = asked(adapter, worker, result.number, case, result.check, expected(case, result.check))
-        if again.signature != result.signature:
-            return False
-        best = again
-        return True
-
-    shrunk(result.case, shows)
-    return best
-
-
-def finding(adapter: Implementation, same: list[Result], smallest: Result, known: str | None, was_shrunk: bool) -> Finding:
-    case, check = smallest.case, smallest.check
-    right = expected(case, check)
-    rule = rule_of(case, check, smallest.kind, smallest.what)
-    text = script(adapter, case, check, shown_all(right))
-    return Finding(same, smallest, rule, adapter.call(case), text, right, known, was_shrunk)
+        else:
+            told.append(result)
+    count = sum(map(len, sorts.values()))
+    cap = (adapter.most if most is None else most) or count
+    few = itertools.islice(in_turn(*map(iter, sorts.values())), cap)
+    some = sorted(few, key=lambda question: (question[0], CHECKS.index(question[2])))
+    return some, told, count - len(some)

@@ -155,11 +155,12 @@ def _ordered(data: bytes) -> tuple[bytes, int]:
 
 def _path(path: Any) -> str:
     try:
-        return os.fsdecode(path)
+        name = os.fsdecode(path)
     except TypeError:
         raise KindError(f"path={show(path)}: must be a string or a path, not {type(path).__name__}") from None
-    except ValueError as error:  # a zero byte in it
-        raise OptionError(f"path={show(path)}: must be the name of a file: {error}") from None
+    if "\0" in name:
+        raise OptionError(f"path={show(path)}: must be the name of a file: embedded null byte")
+    return name
 
 
 def _read(path: Path) -> tuple[Arrays, Mapping[str, str]]:

@@ -8,25 +8,34 @@ from typing import Any
 
 from windowgrad.conform.case import plain
 from windowgrad.conform.known import Known, outdated
-from windowgrad.conform.results import BAD, KINDS, Finding, Report, Result
+from windowgrad.conform.results import KINDS, Finding, Report, Result
 from windowgrad.conform.rules import RULES, rule_of
+from windowgrad.conform.text import all_printable
 
 FORMAT = 1
 
 
-def as_data(reports: list[Report], entries: tuple[Known, ...], settings: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Everything, in dictionaries and lists. Cells that are no numbers in JSON are words: "nan", "inf", "1/3"."""
+def as_data(
+    reports: list[Report], entries: tuple[Known, ...], settings: dict[str, Any], seconds: float, interrupted: str = ""
+) -> dict[str, Any]:
+    """Everything, in dictionaries and lists. Cells that are no numbers in JSON are words: "nan", "inf", "1/3".
+
+    No string has a character that a file, XML or a terminal could not take.
+    """
     by_id = {entry.id: entry for entry in entries}
-    return {
+    data = {
         "format": FORMAT,
         "settings": settings,
         "versions": versions(),
         "seconds": round(seconds, 1),
+        "interrupted": interrupted or None,
         "rules": [{"title": title, "anchor": f"docs/semantics.md{anchor}"} for title, anchor in RULES.items()],
         "cases": cases_of(reports),
         "implementations": [implementation(report, by_id, entries) for report in reports],
         "new": sum(len(report.new) for report in reports),
     }
+    found: dict[str, Any] = all_printable(data)
+    return found
 
 
 def versions() -> dict[str, str]:
@@ -48,6 +57,10 @@ def implementation(report: Report, by_id: dict[str, Known], entries: tuple[Known
         "version": report.version,
         "installed": report.version is not None,
         "seconds": round(report.seconds, 1),
+        "finished": report.finished,
+        "asked": report.asked,
+        "left_out": report.left_out,
+        "newest_tried": report.untried,
         "counts": {kind: report.count(kind) for kind in KINDS},
         "matrix": matrix(report),
         "results": [result_data(result, places.get(id(result))) for result in report.results],
@@ -99,7 +112,7 @@ def finding_data(finding: Finding, by_id: dict[str, Known]) -> dict[str, Any]:
     if difference is not None:
         texts = {"expected": difference.expected_text, "got": difference.got_text}
         data["difference"] = {"what": difference.what, "output": difference.output} | texts
-        data["got"] = {difference.output: difference.got}
+        data["got"] = {} if difference.got is None else {difference.output: difference.got}
     return data
 
 
@@ -108,7 +121,3 @@ def given(result: Result) -> dict[str, Any]:
     if result.check == "gradient":
         return {"g": plain(result.case.gradient)}
     return {name: plain(array) for name, array in result.case.tangents.items()} if result.check == "tangent" else {}
-
-
-def is_bad(data: dict[str, Any]) -> bool:
-    return data["kind"] in BAD

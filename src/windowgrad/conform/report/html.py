@@ -11,9 +11,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from windowgrad.conform.report.file import write
 from windowgrad.conform.report.html_finding import SIGNS, WORDS, as_details, badge
-from windowgrad.conform.report.terminal import last_line
+from windowgrad.conform.report.junit import title
+from windowgrad.conform.report.terminal import asked, last_line, notes
 
 FOLDER = Path(__file__).parent
 FILTERS = {"implementation": "Implementation", "op": "Operator", "rule": "Rule", "kind": "Result", "state": "Known or new"}
@@ -38,22 +38,15 @@ def as_html(data: dict[str, Any]) -> str:
     )
 
 
-def write_html(path: Path, data: dict[str, Any]) -> None:
-    write(path, as_html(data))
-
-
 def digest(text: str) -> str:
     """By which a browser knows that a style or a script is the page's own."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def settings(given: dict[str, Any]) -> str:
+    most = "" if given.get("most") is None else f", at most {given['most']} checks of each" if given["most"] else ", all checks"
     only = f", only {', '.join(given['only'])}" if given["only"] else ""
-    return f"{given['cases']} cases, seed {given['seed']}{only}"
-
-
-def title(implementation: dict[str, Any]) -> str:
-    return f"{implementation['title']} {implementation['version'] or ''}".strip()
+    return f"{given['cases']} cases, seed {given['seed']}{most}{only}"
 
 
 # --- the matrix --------------------------------------------------------------------------------------------------
@@ -63,15 +56,16 @@ def matrix(data: dict[str, Any]) -> str:
     rules = [rule["title"] for rule in data["rules"]]
     head = "".join(f'<th scope="col">{escape(rule)}</th>' for rule in rules)
     rows = "".join(row(implementation, rules) for implementation in data["implementations"])
-    corner = '<th scope="col">Implementation</th>'
+    corner = '<th scope="col">Implementation</th><th scope="col">Asked</th>'
     return f'<table class="matrix"><thead><tr>{corner}{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
 def row(implementation: dict[str, Any], rules: list[str]) -> str:
     name = f"{escape(implementation['title'])} <small>{escape(implementation['version'] or '')}</small>"
     if not implementation["installed"]:
-        return f'<tr><th scope="row">{name}</th><td class="absent" colspan="{len(rules)}">not installed</td></tr>'
-    return f'<tr><th scope="row">{name}</th>{"".join(cell(implementation, rule) for rule in rules)}</tr>'
+        return f'<tr><th scope="row">{name}</th><td class="absent" colspan="{len(rules) + 1}">not installed</td></tr>'
+    count = f'<td class="asked">{escape(asked(implementation))}</td>'
+    return f'<tr><th scope="row">{name}</th>{count}{"".join(cell(implementation, rule) for rule in rules)}</tr>'
 
 
 def cell(implementation: dict[str, Any], rule: str) -> str:
@@ -112,18 +106,14 @@ def filter_of(name: str, label: str, data: dict[str, Any]) -> str:
 
 
 def section(implementation: dict[str, Any], seen: Counter[str]) -> str:
-    """The differences of one implementation, and what is said of it but holds no longer."""
-    findings = implementation["findings"]
-    if not findings and not implementation["outdated"]:
+    """The differences of one implementation, and notes about what is known of it."""
+    findings, words = implementation["findings"], notes(implementation)
+    if not findings and not words:
         return ""
-    notes = "".join(
-        f'<p class="note">No longer holds, though it stands among the known differences: '
-        f"<code>{escape(entry['id'])}</code> {escape(entry['what'])}</p>"
-        for entry in implementation["outdated"]
-    )
+    told = "".join(f'<p class="note">{escape(note)}</p>' for note in words)
     names = named(implementation["name"], findings, seen)
     parts = "".join(as_details(implementation, finding, name) for finding, name in zip(findings, names, strict=True))
-    return f'<section class="implementation"><h3>{escape(title(implementation))}</h3>{notes}{parts}</section>'
+    return f'<section class="implementation"><h3>{escape(title(implementation))}</h3>{told}{parts}</section>'
 
 
 def named(implementation: str, findings: list[dict[str, Any]], seen: Counter[str]) -> list[str]:

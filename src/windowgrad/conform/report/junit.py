@@ -5,50 +5,69 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+from windowgrad.conform.text import printable
+
 
 def as_junit(data: dict[str, Any]) -> str:
-    """A new finding is a failure; a known one passes with its reference; what is not installed is skipped."""
+    """A new finding is a failure; a known one passes with its reference; what is not installed is skipped, and an
+    implementation that was interrupted has an error."""
     root = Xml.Element("testsuites", name="windowgrad conform")
     for implementation in data["implementations"]:
-        root.append(suite(implementation))
+        root.append(suite(implementation, data["interrupted"]))
     Xml.indent(root)
     return str(Xml.tostring(root, encoding="unicode", xml_declaration=True)) + "\n"
 
 
-def suite(implementation: dict[str, Any]) -> Xml.Element:
+def suite(implementation: dict[str, Any], interrupted: str | None) -> Xml.Element:
     findings = implementation["findings"]
-    name = f"{implementation['title']} {implementation['version'] or ''}".strip()
-    element = Xml.Element("testsuite", name=name, time=str(implementation["seconds"]))
+    element = added(None, "testsuite", name=title(implementation), time=str(implementation["seconds"]))
+    counts = {"asked": implementation["asked"], "left out": implementation["left_out"]}
+    if implementation["newest_tried"]:
+        counts["newest version tried"] = implementation["newest_tried"]
+    properties = added(element, "properties")
+    for name, value in counts.items():
+        added(properties, "property", name=name, value=str(value))
     if not implementation["installed"]:
-        Xml.SubElement(test(element, implementation, "installed"), "skipped", message="not installed")
-    for rule, counts in implementation["matrix"].items():
-        if counts["agrees"]:
-            test(element, implementation, f"{rule}: {counts['agrees']} checks agree")
+        added(test(element, implementation, "installed"), "skipped", message="not installed")
+    if not implementation["finished"]:
+        words = f"interrupted by {interrupted} after {implementation['asked']} checks"
+        added(test(element, implementation, "finished"), "error", type="interrupted", message=words)
+    for rule, kinds in implementation["matrix"].items():
+        if kinds["agrees"]:
+            test(element, implementation, f"{rule}: {kinds['agrees']} checks agree")
     for finding in findings:
         case = test(element, implementation, f"{finding['rule']}: {finding['check']} of {finding['call']} {finding['kind']}")
         if finding["known"] is None:
-            failure = Xml.SubElement(case, "failure", type=finding["kind"], message=headline(finding))
-            failure.text = legal(finding["script"])
+            failure = added(case, "failure", type=finding["kind"], message=headline(finding))
+            failure.text = printable(finding["script"])
         else:
-            Xml.SubElement(case, "system-out").text = legal(
-                f"known: {finding['known']['what']} ({finding['known']['reference']})"
-            )
+            words = f"known: {finding['known']['what']} ({finding['known']['reference']})"
+            added(case, "system-out").text = printable(words)
     failures = sum(finding["known"] is None for finding in findings)
-    skipped = int(not implementation["installed"])
-    element.attrib |= {"tests": str(len(element)), "failures": str(failures), "skipped": str(skipped), "errors": "0"}
+    skipped, errors = int(not implementation["installed"]), int(not implementation["finished"])
+    tests = len(element.findall("testcase"))
+    element.attrib |= {"tests": str(tests), "failures": str(failures), "skipped": str(skipped), "errors": str(errors)}
     return element
 
 
 def test(parent: Xml.Element, implementation: dict[str, Any], name: str) -> Xml.Element:
-    return Xml.SubElement(parent, "testcase", classname=f"conform.{implementation['name']}", name=legal(name))
+    return added(parent, "testcase", classname=f"conform.{implementation['name']}", name=name)
+
+
+def added(parent: Xml.Element | None, tag: str, **attributes: str) -> Xml.Element:
+    """A new element. All text of it goes through `printable`: XML has no way to say some characters."""
+    clean = {name: printable(value) for name, value in attributes.items()}
+    return Xml.Element(tag, clean) if parent is None else Xml.SubElement(parent, tag, clean)
+
+
+def title(implementation: dict[str, Any]) -> str:
+    return f"{implementation['title']} {implementation['version'] or ''}".strip()
 
 
 def headline(finding: dict[str, Any]) -> str:
+    """What is wrong in one line."""
+    note = printable(finding["message"].partition("\n")[0])
     if "difference" in finding:
-        return f"expected {finding['difference']['expected']}, got {finding['difference']['got']}"
-    return legal(finding["message"].partition("\n")[0])
-
-
-def legal(text: str) -> str:
-    """Without the control characters that XML has no way to say."""
-    return "".join(character for character in text if character >= " " or character in "\n\t")
+        words = f"expected {finding['difference']['expected']}, got {finding['difference']['got']}"
+        return printable(f"{words} ({note})" if note else words)
+    return note

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-from windowgrad.conform.report.junit import headline
+from windowgrad.conform.report.junit import headline, title
+from windowgrad.conform.text import printable
 
 COLUMNS = {"agrees": "green", "differs": "red", "refuses": "yellow", "crashes": "magenta", "unsupported": "dim"}
 
@@ -20,9 +22,29 @@ def show(data: dict[str, Any], console: Console) -> None:
         for finding in implementation["findings"]:
             if finding["known"] is None:
                 show_finding(implementation, finding, console)
-        for entry in implementation["outdated"]:
-            console.print(f"[yellow]warning[/]: known difference {entry['id']} no longer holds for {title(implementation)}")
-    console.print(last_line(data), highlight=False)
+        for note in [*about_asked(implementation), *notes(implementation)]:
+            console.print(Text.assemble(("note", "yellow"), f": {note}"), soft_wrap=True)
+    console.print(Text(last_line(data)), soft_wrap=True)
+
+
+def about_asked(implementation: dict[str, Any]) -> list[str]:
+    """That it was not asked everything."""
+    if not implementation["left_out"]:
+        return []
+    return [f"{title(implementation)} was asked {asked(implementation)} checks that it supports; --most 0 asks all of them"]
+
+
+def notes(implementation: dict[str, Any]) -> list[str]:
+    """What a reader should know about the known differences of an implementation."""
+    found = []
+    if implementation["newest_tried"]:
+        found.append(
+            f"{title(implementation)} is newer than {implementation['newest_tried']}, "
+            f"the newest version that the known differences were tried with"
+        )
+    for entry in implementation["outdated"]:
+        found.append(f"known difference {entry['id']} no longer holds for {title(implementation)}")
+    return found
 
 
 def table(data: dict[str, Any]) -> Table:
@@ -34,47 +56,54 @@ def table(data: dict[str, Any]) -> Table:
         found.add_column(word, justify="right")
     for implementation in data["implementations"]:
         if not implementation["installed"]:
-            found.add_row(implementation["title"], "not installed", style="dim")
+            found.add_row(Text(implementation["title"]), "not installed", style="dim")
             continue
         counts = [str(implementation["counts"][kind] or "·") for kind in COLUMNS]
         new = sum(finding["known"] is None for finding in implementation["findings"])
         known = len(implementation["findings"]) - new
-        found.add_row(title(implementation), *counts, str(known or "·"), f"[bold red]{new}[/]" if new else "·")
+        last = f"[bold red]{new}[/]" if new else "·"
+        found.add_row(Text(title(implementation)), *counts, str(known or "·"), last)
     return found
 
 
-def title(implementation: dict[str, Any]) -> str:
-    return f"{implementation['title']} {implementation['version'] or ''}".strip()
+def asked(implementation: dict[str, Any]) -> str:
+    """How many checks were asked, and of how many that it supports."""
+    count = implementation["asked"]
+    if not implementation["finished"]:
+        return f"{count}, stopped"
+    return f"{count} of {count + implementation['left_out']}" if implementation["left_out"] else str(count)
 
 
 def show_finding(implementation: dict[str, Any], finding: dict[str, Any], console: Console) -> None:
     """The call, the cells that went in, what came out and what should have."""
     console.print()
-    head = f"[bold]{title(implementation)}[/] [{COLUMNS[finding['kind']]}]{finding['kind']}[/] in the {finding['check']}"
-    console.print(f"{head} · rule {finding['rule']} · {finding['case']['group']}, {finding['case']['dtype']}", highlight=False)
-    console.print(f"  {escape(finding['call'])}", highlight=False, soft_wrap=True)
-    for name, array in finding["case"]["arrays"].items():
-        console.print(f"  {name} = {escape(str(array['cells']))}", highlight=False, soft_wrap=True)
+    kind, where = finding["kind"], f"{finding['case']['group']}, {finding['case']['dtype']}"
+    about = f" in the {finding['check']} · rule {finding['rule']} · {where}"
+    lines = [f"  {finding['call']}"]
+    lines += [f"  {name} = {array['cells']}" for name, array in finding["case"]["arrays"].items()]
     if "difference" in finding:
-        for word in ("expected", "got"):
-            cells = finding[word].get(finding["difference"]["output"])
-            console.print(f"  {word:8} {escape(str(cells))}", highlight=False, soft_wrap=True)
+        output = finding["difference"]["output"]
+        lines += [f"  {word:8} {finding[word][output]}" for word in ("expected", "got") if output in finding[word]]
     if finding["message"] or finding["difference"]["what"] != "value":
-        console.print(f"  {escape(headline(finding))}", highlight=False, soft_wrap=True)
+        lines.append(f"  {headline(finding)}")
+    console.print(Text.assemble((title(implementation), "bold"), " ", (kind, COLUMNS[kind]), about), soft_wrap=True)
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
 
 
 def last_line(data: dict[str, Any]) -> str:
-    asked = sum(sum(i["counts"].values()) - i["counts"]["unsupported"] for i in data["implementations"])
+    count = sum(implementation["asked"] for implementation in data["implementations"])
     new, known = data["new"], sum(len(i["findings"]) for i in data["implementations"]) - data["new"]
     ending = f"{new} new differences" if new != 1 else "1 new difference"
-    return f"\n{asked} checks of {len(data['cases'])} cases in {data['seconds']:g} s: {ending}, {known} known"
+    early = f"interrupted by {data['interrupted']}: " if data["interrupted"] else ""
+    return f"\n{early}{count} checks of {len(data['cases'])} cases in {data['seconds']:g} s: {ending}, {known} known"
 
 
 class Bar:
     """A progress bar over all implementations, for terminals."""
 
     def __init__(self, console: Console, total: int) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.task = self.progress.add_task("asking", total=total)
 
@@ -83,7 +112,8 @@ class Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.progress.stop()
+        with suppress(OSError):  # a terminal that is gone must not take the results with it
+            self.progress.stop()
 
     def advance(self, name: str, by: int) -> None:
-        self.progress.update(self.task, advance=by, description=name)
+        self.progress.update(self.task, advance=by, description=printable(name))
