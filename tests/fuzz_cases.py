@@ -131,7 +131,9 @@ def sliding(rng: Random, spatial: Shape, kernel: Shape | None = None, ceil: floa
     sides = [axis(rng, n, k, fits) for n, k in zip(spatial, wanted, strict=True)]
     if kernel is None and chance(rng, 0.25):  # the ordinary kind: the same on every axis, as far as it fits
         k, s, p, d = sides[-1]
-        sides = [(k, s, p, d) if d * (k - 1) + 1 <= n + sum(p) or not fits else side for n, side in zip(spatial, sides, strict=True)]
+        sides = [
+            (k, s, p, d) if d * (k - 1) + 1 <= n + sum(p) or not fits else side for n, side in zip(spatial, sides, strict=True)
+        ]
     k, s, p, d = zip(*sides, strict=True)
     return Sliding(k, s, p, d, [chance(rng, 0.5) if chance(rng, ceil) else False for _ in spatial])
 
@@ -201,7 +203,9 @@ def convolution(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
     if not transposed:
         x, w = (*batch(rng), groups * ins, *spatial), (groups * outs, ins, *window.kernel)
         return ConvParams(window, groups), biased(rng, x, w, groups * outs)
-    extra = [int(rng.integers(0, max(s, d))) if chance(rng, 0.4) else 0 for s, d in zip(window.stride, window.dilation, strict=True)]
+    extra = [
+        int(rng.integers(0, max(s, d))) if chance(rng, 0.4) else 0 for s, d in zip(window.stride, window.dilation, strict=True)
+    ]
     params = TransposeParams(window, groups, tuple(extra))
     x, w = (*batch(rng), groups * ins, *spatial), (groups * ins, outs, *window.kernel)
     return params, biased(rng, x, w, groups * outs)

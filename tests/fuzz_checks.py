@@ -156,9 +156,7 @@ def refused(case: Case) -> bool:
     if not isinstance(params, MaxParams) or params.empty == "zero":
         return False
     spatial = case.shapes[0][len(case.shapes[0]) - case.rank :]
-    return any(
-        not (dense.axis_cells(params.geometry, axis, n) >= 0).any(-1).all() for axis, n in enumerate(spatial)
-    )
+    return any(not (dense.axis_cells(params.geometry, axis, n) >= 0).any(-1).all() for axis, n in enumerate(spatial))
 
 
 def may_be_refused(case: Case, error: WindowgradError) -> bool:
@@ -168,7 +166,9 @@ def may_be_refused(case: Case, error: WindowgradError) -> bool:
 
 def known(case: Case, arrays: Sequence[Array]) -> list[Array] | None:
     """What the results are, if the reference can tell to the bit."""
-    exact = case.values != "wild" or (case.op == "max_pool" and case.rule in ("forward", "with_indices")) or "pad" in case.op[-3:]
+    exact = (
+        case.values != "wild" or (case.op == "max_pool" and case.rule in ("forward", "with_indices")) or "pad" in case.op[-3:]
+    )
     if case.op == "smooth_max_pool" or not exact:
         return None
     return dense.expected(case.op, case.rule, case.params, arrays)

@@ -137,4 +137,6 @@ def ended(status: int) -> str:
     """How a process ended, in words."""
     if status == -signal.SIGALRM:
         return f"no end after {LONGEST} s"
-    return f"the process was killed by {signal.Signals(-status).name}" if status < 0 else f"the process ended with status {status}"
+    return (
+        f"the process was killed by {signal.Signals(-status).name}" if status < 0 else f"the process ended with status {status}"
+    )

@@ -313,4 +313,3 @@ def guard_compiled_code() -> None:
     rtsys.initialize(cpu_target.target_context)
     for name in ("NRT_MemInfo_alloc_aligned", "NRT_MemInfo_alloc_safe_aligned"):
         llvm.add_symbol(name, allocator().for_compiled_code)
-
