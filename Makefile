@@ -1,8 +1,10 @@
-# `make demo`, `make test`, `make bench`. Each makes .venv and installs what it needs, and re-uses it when nothing changed.
+# `make demo`, `make test`, `make fuzz`, `make bench`. Each makes .venv and installs what it needs, and re-uses it when nothing changed.
 PYTHON ?= python3
 BIN := .venv/bin
+CASES ?= 100000
+SEED ?= $(shell od -An -N4 -tu4 /dev/urandom)
 
-.PHONY: demo test bench
+.PHONY: demo test fuzz bench
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-demo
@@ -14,6 +16,10 @@ test: .venv/installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Every operator in guarded memory, and every public function with arguments of all kinds; SEED= and CASES= choose.
+fuzz: .venv/installed-test
+	$(BIN)/python tests/fuzz.py memory api --cases $(CASES) --seed $(SEED)
 
 bench: .venv/installed-test
 	$(BIN)/python benchmarks/pooling.py --plot docs/pooling.png

@@ -88,7 +88,8 @@ None; ...; object; int; np.float32; object(); lambda *_: 0; wg; wg.max_pool; wg.
 True; False; np.True_; 0; -1; 1; 7; 2**31; 2**63; 2**64; 10**30; 1 << 100000; -(1 << 100000); 10**400
 1.5; -0.5; 1e308; float("nan"); float("inf"); -float("inf"); np.float16(2); np.longdouble(2); np.int8(2); np.uint64(2**64 - 1)
 Decimal("1.5"); Decimal("NaN"); Fraction(1, 3); Fraction(10**400, 3); 1j; np.complex64(1); np.datetime64(0, "s")
-"x"; ""; "\\0"; "first"; "same"; "\\ud800"; "[bold]"; b"x"; "x" * 10**6; bytearray(3); memoryview(b"abc"); array.array("f", [1, 2])
+"x"; ""; "\\0"; "first"; "same"; "\\ud800"; "[bold]"; b"x"; "x" * 10**6; bytearray(3)
+memoryview(b"abc"); array.array("f", [1, 2])
 (); []; {}; set(); {1, 2}; {"a": 1}; frozenset({1}); ((),); [[]]; [[1, 2], [3]]; (1, "a"); (None,); (1, 2, 3, 4, 5, 6)
 (-1, 2); (1.5, 2); (1 << 100000,); (2, (1, 1)); recursive(); (recursive(),); {"a": recursive()}; nested(50); nested(100000)
 range(3); range(10**8); iter(()); (i for i in range(3)); slice(2); [0] * 10**6; (2,) * 40; (10**30,) * 3
@@ -108,10 +109,29 @@ ones(4, 6, 6, dtype=np.int8); ones(1, 4, 3, 3, dtype=bool); fractions(2, 4, 4); 
 ones(2, 2, 3, 4, 4); ones(0, 4, 5, 5); ones(4, 4, dtype=np.float16); Fraction(1, 3)
 """
 FUNCTIONS = """
-lambda x, *_: wg.sum(x * x); lambda x, *_: x; lambda *xs: wg.sum(xs[0]); lambda x, *_: wg.max_pool1d(x, 2); lambda x, *_: {"a": x, "b": (x, 2 * x)}
-lambda x, *_: None; lambda x, *_: "text"; lambda x, *_: 1.0; lambda x, *_: recursive(); lambda x, *_: np.ones(3); lambda x, *_: wg.sum(wg.exp(x))
+lambda x, *_: wg.sum(x * x); lambda x, *_: x; lambda *xs: wg.sum(xs[0]); lambda x, *_: wg.max_pool1d(x, 2)
+lambda x, *_: {"a": x, "b": (x, 2 * x)}; lambda *_: None; lambda *_: "text"; lambda *_: 1.0; lambda *_: recursive()
+lambda *_: np.ones(3); lambda x, *_: wg.sum(wg.exp(x))
 """
 FLAGS, SIZES = "True; False; np.True_", "2; 3; (2, 2); (3, 3); (2,); (1, 2, 2); [2, 2]; np.array([2, 2]); np.int64(2); 1"
+STATES = """
+{}; {"velocity": ones(3)}; {"step": 0, "mean": ones(3), "square": ones(3)}; {"step": -1, "mean": ones(3), "square": ones(3)}
+{"step": 10**30, "mean": ones(3), "square": ones(3)}; nn.adam(0.1).init(MODEL_PARAMS); nn.sgd(0.1, 0.9).init(MODEL_PARAMS)
+"""
+LAYERS = """
+nn.ReLU(); nn.Linear(3); nn.Conv(4, (3, 3)); nn.ConvTranspose(2, (2, 2)); nn.MaxPool((2, 2)); nn.Flatten(); MODEL; nn.Tanh()
+nn.GlobalAvgPool(2); nn.SmoothMaxPool((2,), beta=2); nn.AdaptiveAvgPool((2, 2))
+"""
+GEOMETRIES = """
+wg.geometry.Sliding((2, 2)); wg.geometry.Sliding((3,), 1, 1); wg.geometry.Adaptive((2,)); wg.geometry.Global(2)
+"""
+RECORDS = """
+wg.params.MaxParams(wg.geometry.Sliding((2,))); wg.params.MeanParams(wg.geometry.Global(1)); wg.params.PadParams(((1, 1),))
+wg.params.SmoothParams(wg.geometry.Adaptive((2, 2)), 2); wg.params.ConvParams(wg.geometry.Sliding((2,), 1))
+"""
+WEIGHTS = """
+ones(4, 4, 2, 2); ones(4, 1, 2, 2); ones(4, 4, 3, 3, dtype=float); ones(6, 4, 2); fractions(4, 4, 2, 2); ones(4, 4, 1, 1)
+"""
 TREES = "ones(3); {'a': ones(3), 'b': (ones(2), [ones(1)])}; MODEL_PARAMS; (ones(2, dtype=float),); {}"
 SHAPES = "(4, 4); (5,); (2, 4, 5, 5); (2, 1, 4, 4); [6, 6]; (3, 3, 3); np.array([4, 4]); (0, 4, 5, 5)"
 
@@ -124,7 +144,7 @@ FITTING: dict[str, str] = {
     **dict.fromkeys(
         ("primals", "tangents"), "(ones(3),); (np.arange(6.0),); [2.0]; ({'a': ones(2)},); (LEAF,); (ones(2), ones(2))"
     ),
-    "weight": "ones(4, 4, 2, 2); ones(4, 1, 2, 2); ones(4, 4, 3, 3, dtype=float); ones(6, 4, 2); fractions(4, 4, 2, 2); ones(4, 4, 1, 1)",
+    "weight": WEIGHTS,
     "bias": "None; ones(4); ones(6); ones(4, dtype=float); ones(1)",
     "labels": "np.array([0, 1]); np.array([0]); np.array([1, 2, 0, 1]); 1; np.zeros((2, 5, 5), int); np.array([-1, 7])",
     "stride": "None; 1; 2; (1, 2); 3",
@@ -162,16 +182,16 @@ FITTING: dict[str, str] = {
     "b1": "0.9; 0",
     "b2": "0.999; 0.5",
     "eps": "1e-8; 0",
-    "state": "{}; {'velocity': ones(3)}; {'step': 0, 'mean': ones(3), 'square': ones(3)}; {'step': -1, 'mean': ones(3), 'square': ones(3)}",
+    "state": STATES,
     "path": "'a.safetensors'; Path('b.safetensors'); 'missing'; 'folder/c'; '.'; b'd'; 'text'",
     "extra": "None; {}; {'epoch': 3, 'a': [1, None]}",
     "rng": "np.random.default_rng(0)",
     "dtype": "np.float32; 'float64'; np.dtype('f2'); float",
     "layers": "(nn.ReLU(), nn.Flatten()); (); (nn.Linear(3),)",
-    "layer": "nn.ReLU(); nn.Linear(3); nn.Conv(4, (3, 3)); nn.ConvTranspose(2, (2, 2)); nn.MaxPool((2, 2)); nn.Flatten(); MODEL; nn.Tanh()",
-    "geometry": "wg.geometry.Sliding((2, 2)); wg.geometry.Sliding((3,), 1, 1); wg.geometry.Adaptive((2,)); wg.geometry.Global(2)",
+    "layer": LAYERS,
+    "geometry": GEOMETRIES,
     "window": "wg.geometry.Sliding((2, 2), 1); wg.geometry.Sliding((3,), 2, 1, 2)",
-    "record": "wg.params.MaxParams(wg.geometry.Sliding((2,))); wg.params.MeanParams(wg.geometry.Global(1)); wg.params.PadParams(((1, 1),))",
+    "record": RECORDS,
     "op": "'max_pool'; 'avg_pool'; 'conv'; 'pad'; 'smooth_max_pool'",
     "place": "(0,); (0, 0); (1,)",
     "index": "0; 1",

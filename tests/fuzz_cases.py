@@ -37,6 +37,7 @@ LAYOUTS = ("C", "Fortran", "channels last", "negative", "stepped")
 THREADS = (1, 2, 3, 7)
 LENGTHS = (1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 23, 31, 32, 33, 37, 63, 64, 65, 97, 127, 129)
 TANGENTS = [np.dtype(name) for name in ("float32", "float64", "int8", "int64")]
+CHANNEL_KINDS = ("dense", "depthwise", "one each", "groups")
 CHANNELS = (1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 24, 33)
 PRODUCTS = 300_000
 """How many (output, tap) pairs of all planes or channels a case has at most, so that it is quick to compute."""
@@ -170,20 +171,33 @@ def pooling(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
     return params, ((*leads(rng), *spatial),)
 
 
-def channels(rng: Random, kernel: Shape) -> tuple[int, int, int]:
+def channels(rng: Random, recipe: str) -> tuple[int, int, int]:
     """(groups, channels of a group before, after)."""
-    kind = one_of(rng, ("dense", "depthwise", "one each", "groups"), (5, 4, 1, 2))
+    kind = {"pointwise": "dense", "depthwise": "depthwise"}.get(recipe) or one_of(rng, CHANNEL_KINDS, (5, 2, 1, 2))
     if kind == "depthwise":
-        return int(one_of(rng, CHANNELS)) + int(chance(rng, 0.5)), 1, 1
+        return int(one_of(rng, CHANNELS)) + 1, 1, 1
     if kind == "one each":
         return int(one_of(rng, (2, 3, 5))), 1, int(one_of(rng, (1, 2, 3)))
-    ins, outs = (int(one_of(rng, CHANNELS)) for _ in "ab")
+    ins, outs = (int(one_of(rng, CHANNELS[4:] if recipe == "pointwise" else CHANNELS)) for _ in "ab")
     return int(one_of(rng, (2, 3, 4))) if kind == "groups" else 1, ins, outs
 
 
-def conv_kernel(rng: Random, rank: int) -> Shape | None:
-    """A kernel that some kernel is made for, or any."""
-    return one_of(rng, (None, (1,) * rank, (3,) * rank, (5,) * rank, (1,) * (rank - 1) + (3,)), (4, 2, 3, 0.7, 0.7))
+def conv_window(rng: Random, spatial: Shape, recipe: str, transposed: bool) -> Sliding:
+    """Any window, or one that some kernel is made for, or almost."""
+    rank, ceil = len(spatial), 0 if transposed else 0.1
+    if recipe == "pointwise":
+        step, dilation = ([one_of(rng, (1, other), (12, 1)) for _ in spatial] for other in (2, one_of(rng, (2, 3))))
+        if chance(rng, 0.4):
+            dilation = [one_of(rng, (2, 3))] * rank
+        return Sliding((1,) * rank, step, [one_of(rng, (0, 1), (15, 1)) for _ in spatial], dilation)
+    if recipe == "depthwise":
+        k = one_of(rng, (2, 3, 5, 7), (1, 5, 2, 1))
+        step = [one_of(rng, (1, 2, 3), (5, 4, 1))] * rank if chance(rng, 0.7) else [one_of(rng, (1, 2, 3)) for _ in spatial]
+        around = [one_of(rng, (k // 2, 0, k - 1, k), (6, 2, 1, 1)) for _ in spatial]
+        around = [max(lo, -(-(k - n) // 2)) for lo, n in zip(around, spatial, strict=True)]
+        return Sliding((k,) * rank, step, around)
+    kernel = one_of(rng, (None, (1,) * rank, (3,) * rank, (1,) * (rank - 1) + (3,)), (5, 1, 2, 1))
+    return sliding(rng, spatial, kernel, ceil, fits=not transposed)
 
 
 def batch(rng: Random) -> Shape:
@@ -195,18 +209,15 @@ def biased(rng: Random, x: Shape, w: Shape, outs: int) -> tuple[Shape, ...]:
 
 
 def convolution(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
-    rank = rank_of(rng)
-    spatial = sizes(rng, rank, one_of(rng, (12, 60, 400)))
-    transposed = op == "conv_transpose"
-    window = sliding(rng, spatial, conv_kernel(rng, rank), 0 if transposed else 0.1, fits=not transposed)
-    groups, ins, outs = channels(rng, window.kernel)
+    recipe, transposed = one_of(rng, ("any", "pointwise", "depthwise"), (4, 2, 2)), op == "conv_transpose"
+    spatial = sizes(rng, one_of(rng, (2, 1, 3)) if recipe == "depthwise" else rank_of(rng), one_of(rng, (12, 60, 400)))
+    window = conv_window(rng, spatial, recipe, transposed)
+    groups, ins, outs = channels(rng, recipe)
     if not transposed:
         x, w = (*batch(rng), groups * ins, *spatial), (groups * outs, ins, *window.kernel)
         return ConvParams(window, groups), biased(rng, x, w, groups * outs)
-    extra = [
-        int(rng.integers(0, max(s, d))) if chance(rng, 0.4) else 0 for s, d in zip(window.stride, window.dilation, strict=True)
-    ]
-    params = TransposeParams(window, groups, tuple(extra))
+    rests = [max(s, d) for s, d in zip(window.stride, window.dilation, strict=True)]
+    params = TransposeParams(window, groups, tuple(int(rng.integers(0, rest)) if chance(rng, 0.4) else 0 for rest in rests))
     x, w = (*batch(rng), groups * ins, *spatial), (groups * ins, outs, *window.kernel)
     return params, biased(rng, x, w, groups * outs)
 

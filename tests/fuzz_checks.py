@@ -7,6 +7,7 @@ several. Where the numbers allow it, the results are those of the reference bit 
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import _lru_cache_wrapper, cache
@@ -60,7 +61,7 @@ def numbers(case: Case, rng: np.random.Generator, shape: Sequence[int], dtype: A
 
 
 def arrays_of(case: Case) -> list[Array]:
-    """Inputs, then tangents or the gradient. A gradient is a multiple of what it is divided by, so that its shares are whole."""
+    """Inputs, then tangents or the gradient: a multiple of what it is divided by, so that its shares are whole."""
     rng = np.random.default_rng((*case.seed, 1))
     inputs = [numbers(case, rng, shape, case.dtype) for shape in case.shapes]
     if case.rule == "jvp":
@@ -244,8 +245,9 @@ def kept_tables() -> list[Any]:
 
 
 def prepare() -> None:
-    """Load all kernels' modules, and guard what they allocate."""
+    """Load all kernels' modules, and guard what they allocate; a warning is an error."""
     guard_compiled_code()
+    warnings.simplefilter("error")
     for op in OPS.values():
         dispatch.kernel_of(op.name, "forward")
     kept_tables()

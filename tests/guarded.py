@@ -168,7 +168,7 @@ def allocator() -> Allocator:
 class Handler(ctypes.Structure):
     """PyDataMem_Handler of NumPy's C API (NEP 49)."""
 
-    _fields_ = [  # noqa: RUF012  # ctypes wants a list
+    _fields_ = [  # ctypes wants a list
         ("name", ctypes.c_char * 127),
         ("version", ctypes.c_uint8),
         ("context", ctypes.c_void_p),
