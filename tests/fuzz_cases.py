@@ -16,6 +16,7 @@ import dense
 import numpy as np
 from exact import BFLOAT16, DTYPES, FLOATS
 
+from windowgrad.autograd.arrays.records import EachParams
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
 from windowgrad.params import (
     TIES,
@@ -32,7 +33,16 @@ from windowgrad.params import (
 Shape = tuple[int, ...]
 Random = np.random.Generator
 
-OPERATORS = {"max_pool": 5, "avg_pool": 3, "smooth_max_pool": 2, "conv": 5, "conv_transpose": 4, "pad": 0.5, "unpad": 0.5}
+OPERATORS = {
+    "max_pool": 5,
+    "avg_pool": 3,
+    "smooth_max_pool": 2,
+    "conv": 5,
+    "conv_transpose": 4,
+    "pad": 0.5,
+    "unpad": 0.5,
+    "relu": 0.5,
+}
 LAYOUTS = ("C", "Fortran", "channels last", "negative", "stepped")
 THREADS = (1, 2, 3, 7)
 LENGTHS = (1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 23, 31, 32, 33, 37, 63, 64, 65, 97, 127, 129)
@@ -66,6 +76,8 @@ class Case:
     @property
     def rank(self) -> int:
         params: Any = self.params
+        if isinstance(params, EachParams):
+            return 1
         if isinstance(params, PadParams):
             return len(params.padding)
         return params.window.rank if isinstance(params, ConvParams) else params.geometry.rank  # type: ignore[no-any-return]
@@ -230,7 +242,11 @@ def padding(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
     return kind(around), ((*leads(rng), *(grown if op == "unpad" else spatial)),)
 
 
-DRAWN = {"conv": convolution, "conv_transpose": convolution, "pad": padding, "unpad": padding}
+def elementwise(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
+    return EachParams(), ((*leads(rng), *sizes(rng, rank_of(rng), 2000)),)
+
+
+DRAWN = {"conv": convolution, "conv_transpose": convolution, "pad": padding, "unpad": padding, "relu": elementwise}
 
 
 def is_small(op: str, params: Any, shapes: tuple[Shape, ...]) -> bool:
@@ -241,7 +257,7 @@ def is_small(op: str, params: Any, shapes: tuple[Shape, ...]) -> bool:
         return False
     if max(math.prod(out), math.prod(shapes[0])) > 30_000:
         return False
-    if op in ("pad", "unpad"):
+    if op in ("pad", "unpad", "relu"):
         return True
     if op in ("conv", "conv_transpose"):
         pixels = math.prod(out if op == "conv" else shapes[0])
@@ -269,7 +285,8 @@ def draw(seed: int, number: int, only: str | None = None) -> Case:
     while not is_small(op, params, shapes):
         params, shapes = DRAWN.get(op, pooling)(rng, op)
     arrays = {"jvp": 2 * len(shapes), "vjp": len(shapes) + 1}.get(rule, len(shapes))
-    writes = rule in ("forward", "with_indices") and chance(rng, 0.5)
+    given = dtype if op == "relu" else given  # its derivatives have the dtype of what they are given
+    writes = op != "relu" and rule in ("forward", "with_indices") and chance(rng, 0.5)
     return Case(
         op=op,
         rule=rule,

@@ -21,9 +21,10 @@ from fuzz_cases import Case
 from guarded import NAN, OTHER, exact_memory, guard_compiled_code, guarded, guarded_empty
 
 from windowgrad import dispatch
+from windowgrad.autograd.arrays import RELU, functions
 from windowgrad.errors import WindowError, WindowgradError
 from windowgrad.kernels import axes, conv_plan, jit, parts, threads, winner_strips
-from windowgrad.ops import OPS
+from windowgrad.ops import OPS, routed
 from windowgrad.params import MaxParams, MeanParams
 
 Array = Any
@@ -87,6 +88,7 @@ BLOCKS = [
     (axes, "SLAB", 128),
     (winner_strips, "BLOCK", 512),
 ]
+RULES = {**OPS, "relu": routed(RELU)}
 """Limits from which on work is cut into parts, as small as a case: large arrays reach the same code by their size."""
 
 
@@ -96,6 +98,7 @@ def told(case: Case, count: int) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(threads, "LEAST_WORK", 0))
         stack.enter_context(patch.object(threads, "chosen", count))
+        stack.enter_context(patch.object(functions, "LEAST", 0))
         for module, name, value in BLOCKS if case.small_blocks else ():
             stack.enter_context(patch.object(module, name, value))
         yield
@@ -116,7 +119,7 @@ def channel_of(case: Case) -> int:
 
 def called(case: Case, arrays: Sequence[Array], out: Any) -> list[Array] | WindowgradError:
     """The results of the rule, or the error by which it refuses."""
-    rule = getattr(OPS[case.op], case.rule)
+    rule = getattr(RULES[case.op], case.rule)
     try:
         found = rule(case.params, *arrays) if out is None else rule(case.params, *arrays, out=out)
     except WindowgradError as error:
@@ -167,10 +170,8 @@ def may_be_refused(case: Case, error: WindowgradError) -> bool:
 
 def known(case: Case, arrays: Sequence[Array]) -> list[Array] | None:
     """What the results are, if the reference can tell to the bit."""
-    exact = (
-        case.values != "wild" or (case.op == "max_pool" and case.rule in ("forward", "with_indices")) or "pad" in case.op[-3:]
-    )
-    if case.op == "smooth_max_pool" or not exact:
+    picks = case.op in ("pad", "unpad", "relu") or (case.op == "max_pool" and case.rule in ("forward", "with_indices"))
+    if case.op == "smooth_max_pool" or (case.values == "wild" and not picks):
         return None
     return dense.expected(case.op, case.rule, case.params, arrays)
 
@@ -208,6 +209,24 @@ def compared(what: str, found: Sequence[Array], expected: Sequence[Array], equal
     return [f"{what} {i}: {difference(a, b)}" for i, (a, b) in enumerate(zip(found, expected, strict=True)) if not equal(a, b)]
 
 
+def alone(case: Case, arrays: Sequence[Array], results: Sequence[Array]) -> list[str]:
+    """Whether the last sample of a batch has the same results without the others; sums over the batch are left out."""
+    x, per_window = case.shapes[0], case.op.startswith("conv")
+    if case.values != "wild" or len(x) - case.rank - per_window < 1 or x[0] < 2:
+        return []
+    inputs = len(case.shapes)
+    batched = [
+        not per_window or place % inputs == 0 or (case.rule == "vjp" and place == inputs) for place in range(len(arrays))
+    ]
+    some = [array[-1:].copy() if has else array for array, has in zip(arrays, batched, strict=True)]
+    with exact_memory(), told(case, 1):
+        found = called(case, some, None)
+    if isinstance(found, WindowgradError):  # integers whose sums fit in one sample, and not in another
+        return []
+    kept = 1 if per_window else len(results)
+    return compared("of a sample by itself, result", found[:kept], [result[-1:] for result in results[:kept]], same)
+
+
 def check(case: Case) -> list[str]:
     """What is wrong, nothing if all is well."""
     arrays = arrays_of(case)
@@ -222,6 +241,7 @@ def check(case: Case) -> list[str]:
     if refused(case):
         return [*wrong, 'empty="raise" was not refused']
     wrong += compared("by layout, threads or memory, result", second, first, same)
+    wrong += alone(case, arrays, first)
     with np.errstate(all="ignore"):
         if (exactly := known(case, arrays)) is not None:
             wrong += compared("result", first, exactly, same)

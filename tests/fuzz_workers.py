@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 Check = Callable[[int], list[str]]
 
-LONGEST = 240
-"""Seconds after which a case is taken to hang. The first case of a kernel compiles it, which can take a minute."""
+LONGEST, WAIT = 60, 900
+"""Seconds of the processor, and of the clock, after which a case is taken to hang. The first case of a kernel compiles it."""
 
 
 @dataclass
@@ -82,10 +82,12 @@ class Run:
     def compute(self, place: int, number: int, pipe: int) -> None:
         """In the child."""
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # it kills, also when a kernel never comes back
+        for kills in (signal.SIGALRM, signal.SIGPROF):  # also when a kernel never comes back
+            signal.signal(kills, signal.SIG_DFL)
         while number < self.cases and time.monotonic() < self.ends:
             self.move(place, number)
-            signal.alarm(LONGEST)
+            signal.alarm(WAIT)
+            signal.setitimer(signal.ITIMER_PROF, LONGEST)
             try:
                 wrong = self.check(number)
             except Exception as error:
@@ -95,6 +97,7 @@ class Run:
                 os.write(pipe, json.dumps([number, text[:2000]]).encode() + b"\n")
             number += self.workers
         signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         self.move(place, number)
 
     def run(self) -> list[tuple[int, str]]:
@@ -135,8 +138,8 @@ class Run:
 
 def ended(status: int) -> str:
     """How a process ended, in words."""
-    if status == -signal.SIGALRM:
-        return f"no end after {LONGEST} s"
+    if status in (-signal.SIGALRM, -signal.SIGPROF):
+        return f"no end after {LONGEST} s of the processor, or {WAIT} s"
     return (
         f"the process was killed by {signal.Signals(-status).name}" if status < 0 else f"the process ended with status {status}"
     )

@@ -27,7 +27,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 from numba.extending import intrinsic
 
-from windowgrad.kernels import buffers, conv_plan, parts, threads
+from windowgrad.kernels import buffers, conv_matrices, parts, threads
 
 Array = np.ndarray[Any, Any]
 
@@ -265,8 +265,8 @@ def guarded_empty(
 # --- scratch -----------------------------------------------------------------------------------------------------
 
 
-def exact_room(self: Any, count: int, dtype: Any, listed: int) -> tuple[Array, Array]:
-    """`conv_plan.Room.get` with nothing kept from earlier calls, and nothing more than was asked for."""
+def exact_room(self: Any, count: int, dtype: Any, listed: int = 0) -> tuple[Array, Array]:
+    """`Room.get` of convolutions with nothing kept from earlier calls, and nothing more than was asked for."""
     return np.empty(count, dtype), np.empty(listed, np.int64)
 
 
@@ -287,7 +287,7 @@ class GuardedPool(threads.Pool):
 def exact_memory(at: str = "end", poison: int = NAN) -> Iterator[None]:
     """Every array that the library makes is guarded, poisoned and no larger than asked for, on all its threads."""
     replaced = [
-        (conv_plan.Room, "get", exact_room),
+        (type(conv_matrices.room), "get", exact_room),
         (parts.Scratch, "arrays", exact_scratch),
         (threads, "pool", helpers()),
         (buffers, "pool", buffers.Pool(0)),

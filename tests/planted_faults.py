@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -22,7 +23,8 @@ from guarded import LAYOUTS, exact_memory, guard_compiled_code, guarded
 
 from windowgrad import dispatch
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import buffers, conv_plan, maximum, parts, threads
+from windowgrad.kernels import buffers, maximum, parts, threads
+from windowgrad.kernels.conv_matrices import room
 from windowgrad.kernels.threads import get_num_threads
 from windowgrad.params import MaxParams
 
@@ -50,10 +52,10 @@ def probes() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"outside, {layout}, at the {at}", lambda outside=outside, a=array: peek(outside)
     yield "outside, freed", lambda: peek(guarded(cells).ctypes.data)
     with exact_memory():
-        room, lists = conv_plan.room.get(5, np.float32, 3)
+        cells_of_room, lists = room.get(5, np.float32, 3)
         (scratch,) = parts.Scratch().arrays(7)
         output = buffers.empty((300_000,), np.float64)
-    for name, array in (("room", room), ("lists", lists), ("scratch", scratch), ("output", output)):
+    for name, array in (("room", cells_of_room), ("lists", lists), ("scratch", scratch), ("output", output)):
         yield f"inside, {name}", lambda a=array: peek(bounds(a)[1] - 1)
         yield f"outside, {name}", lambda a=array: peek(bounds(a)[1])
     yield "inside, compiled", lambda: last_of_scratch(8, 7)
@@ -77,7 +79,7 @@ def on_a_helper() -> None:
         if first == 0:
             done.wait()
         else:
-            peek(bounds(conv_plan.room.get(5, np.float32, 0)[0])[1])
+            peek(bounds(room.get(5, np.float32, 0)[0])[1])
             done.set()
 
     with exact_memory(), patch.object(threads, "LEAST_WORK", 0), patch.object(threads, "chosen", 2):
@@ -145,6 +147,10 @@ def looks_at_the_layout(params: Any, x: Any, out: Any = None) -> Any:
     return right(params, x) if x.flags.c_contiguous else right(params, -x)
 
 
+def looks_at_the_batch(params: Any, x: Any, out: Any = None) -> Any:
+    return right(params, x) + np.float32(len(x) > 1)
+
+
 def raises(params: Any, x: Any, out: Any = None) -> Any:
     raise IndexError("out of bounds")
 
@@ -165,6 +171,7 @@ WRONG = [
     writes_its_input,
     looks_at_threads,
     looks_at_the_layout,
+    looks_at_the_batch,
     raises,
     gives_another_dtype,
 ]
@@ -189,8 +196,9 @@ def probed(probe: Callable[[], Any]) -> list[str]:
 
 
 def checked(kernel: Callable[..., Any]) -> list[str]:
+    """On whole numbers, and on any."""
     with planted(kernel):
-        return fuzz_checks.check(CASE)
+        return [text for values in ("whole", "wild") for text in fuzz_checks.check(replace(CASE, values=values))]
 
 
 def main() -> None:

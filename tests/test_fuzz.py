@@ -62,6 +62,7 @@ def test_one_cell_outside_guarded_memory_is_a_crash_and_inside_is_not(planted):
         ("writes_its_input", "input 0 was written"),
         ("looks_at_threads", "by layout, threads or memory"),
         ("looks_at_the_layout", "by layout, threads or memory"),
+        ("looks_at_the_batch", "of a sample by itself"),
         ("raises", "IndexError: out of bounds"),
         ("gives_another_dtype", "result 0: float64(3, 4), not float32(3, 4)"),
     ],
