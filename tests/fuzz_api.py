@@ -11,9 +11,11 @@ import os
 import resource
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import fuzz_api_values as values
@@ -147,6 +149,8 @@ def geometry_taps(geometry: Any, place: Any, shape: Any) -> Any:
 
 RECEIVERS = ("layer", "geometry")
 """Parameters that a method is called on: nothing odd in their place."""
+CALLABLE = ("object", "int", "np.float32", "wg.max_pool")
+"""Odd values that can be called, but not with one array: as a user's function, they raise what they like."""
 
 OWN = [
     *(call_grad, call_value_and_grad, call_vjp, call_jacobian, call_check_grads, wg.jvp, wg.hvp),
@@ -192,7 +196,8 @@ def draw(seed: int, number: int, only: str | None) -> tuple[str, dict[str, str]]
             continue
         odd = rng.random() < wrong and not (parameter.name in RECEIVERS and name.startswith(parameter.name))
         pool = values.ODD_VALUES if odd else values.FITTING_VALUES[parameter.name]
-        given[parameter.name] = pool[rng.integers(len(pool))]
+        chosen = pool[rng.integers(len(pool))]
+        given[parameter.name] = "None" if parameter.name == "f" and chosen in CALLABLE else chosen
     return name, given
 
 
@@ -229,9 +234,11 @@ def tried(name: str, given: Mapping[str, str]) -> tuple[list[str], float]:
         except OSError as error:  # a file that is not there, a folder that is not one
             wrong = [] if name.startswith(("load", "nn_save")) else [f"{type(error).__name__}: {error}"[:300]]
         except Exception as error:
-            where = inspect.getinnerframes(error.__traceback__)[-1] if error.__traceback__ else None
-            at = f" ({os.path.basename(where.filename)}:{where.lineno})" if where else ""
-            wrong = [f"{type(error).__name__}: {str(error)[:200]}{at}"]
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            users = where.filename == values.USERS and "f" in given  # the user's function raised it
+            wrong = (
+                [] if users else [f"{type(error).__name__}: {str(error)[:200]} ({Path(where.filename).name}:{where.lineno})"]
+            )
         finally:
             threads.chosen, buffers.pool = before
     wrong += [f"{one.category.__name__}: {one.message}" for one in warned]

@@ -207,6 +207,10 @@ ODD_VALUES = split(ODD)
 FITTING_VALUES = {name: split(text) for name, text in FITTING.items()}
 
 
+USERS = "<an argument>"
+"""The file name of what is not ours."""
+
+
 def value(expression: str) -> Any:
     """A new value for every call, as a call may change it."""
-    return eval(expression, dict(NAMES))
+    return eval(compile(expression, USERS, "eval"), dict(NAMES))

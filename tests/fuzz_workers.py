@@ -84,7 +84,8 @@ class Run:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         for kills in (signal.SIGALRM, signal.SIGPROF):  # also when a kernel never comes back
             signal.signal(kills, signal.SIG_DFL)
-        while number < self.cases and time.monotonic() < self.ends:
+        parent = os.getppid()
+        while number < self.cases and time.monotonic() < self.ends and os.getppid() == parent:  # it may have been killed
             self.move(place, number)
             signal.alarm(WAIT)
             signal.setitimer(signal.ITIMER_PROF, LONGEST)
