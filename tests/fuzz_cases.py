@@ -222,7 +222,8 @@ def biased(rng: Random, x: Shape, w: Shape, outs: int) -> tuple[Shape, ...]:
 
 def convolution(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
     recipe, transposed = one_of(rng, ("any", "pointwise", "depthwise"), (4, 2, 2)), op == "conv_transpose"
-    spatial = sizes(rng, one_of(rng, (2, 1, 3)) if recipe == "depthwise" else rank_of(rng), one_of(rng, (12, 60, 400)))
+    most = one_of(rng, (12, 60, 400, 1600 if recipe == "pointwise" else 400))
+    spatial = sizes(rng, one_of(rng, (2, 1, 3)) if recipe == "depthwise" else rank_of(rng), most)
     window = conv_window(rng, spatial, recipe, transposed)
     groups, ins, outs = channels(rng, recipe)
     if not transposed:
