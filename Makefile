@@ -1,9 +1,11 @@
-# `make demo`, `make test`, `make bench`. Each makes .venv and installs what it needs, and re-uses it when nothing changed.
+# `make demo`, `make test`, `make fuzz`, `make bench`. Each makes .venv, installs what it needs, and re-uses it while nothing changes.
 # `make browser` installs a Chromium on the system; without one, `make test` leaves out the tests that open a page.
 PYTHON ?= python3
 BIN := .venv/bin
+CASES ?= 100000
+SEED ?= $(shell od -An -N4 -tu4 /dev/urandom)
 
-.PHONY: demo test bench browser
+.PHONY: demo test fuzz bench browser
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-demo
@@ -15,6 +17,10 @@ test: .venv/installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Every operator in guarded memory, and every public function with arguments of all kinds; SEED= and CASES= choose.
+fuzz: .venv/installed-test
+	$(BIN)/python tests/fuzz.py memory api --cases $(CASES) --seed $(SEED)
 
 bench: .venv/installed-test
 	$(BIN)/python benchmarks/pooling.py --plot docs/pooling.png
