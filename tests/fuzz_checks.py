@@ -24,7 +24,7 @@ from guarded import NAN, OTHER, exact_memory, guard_compiled_code, guarded, guar
 from windowgrad import dispatch
 from windowgrad.autograd.arrays import RELU, functions
 from windowgrad.errors import WindowError, WindowgradError
-from windowgrad.kernels import axes, conv_plan, jit, parts, threads, winner_strips
+from windowgrad.kernels import axes, blocks, conv_plan, jit, parts, smooth_chunks, threads, winner_strips
 from windowgrad.ops import OPS, routed
 from windowgrad.params import MaxParams, MeanParams
 
@@ -88,9 +88,18 @@ BLOCKS = [
     (parts, "LARGE", 64),
     (axes, "SLAB", 128),
     (winner_strips, "BLOCK", 512),
+    (blocks, "SMALL", 1),
+    (blocks, "TABLES", 40),
+    (blocks, "OUTPUTS", 16),
+    (blocks, "ROW", 64),
+    (blocks, "COPIED", 100),
+    (blocks, "CELLS", 60),
+    (smooth_chunks, "LARGE", 64),
+    (smooth_chunks, "CHUNK", 16),
 ]
-RULES = {**OPS, "relu": routed(RELU)}
 """Limits from which on work is cut into parts, as small as a case: large arrays reach the same code by their size."""
+
+RULES = {**OPS, "relu": routed(RELU)}
 
 
 @contextmanager
@@ -100,8 +109,11 @@ def told(case: Case, count: int) -> Iterator[None]:
         stack.enter_context(patch.object(threads, "LEAST_WORK", 0))
         stack.enter_context(patch.object(threads, "chosen", count))
         stack.enter_context(patch.object(functions, "LEAST", 0))
-        for module, name, value in BLOCKS if case.small_blocks else ():
-            stack.enter_context(patch.object(module, name, value))
+        if case.small_blocks:
+            for module, name, value in BLOCKS:
+                stack.enter_context(patch.object(module, name, value))
+            blocks.cut_up.cache_clear()  # it was told other limits
+            stack.callback(blocks.cut_up.cache_clear)
         yield
 
 
