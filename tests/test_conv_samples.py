@@ -104,6 +104,16 @@ def test_any_number_of_threads_gives_the_same_bits_beside_strange_samples(path, 
     assert len(found) == 1
 
 
+@pytest.mark.parametrize("name", ["conv", "conv_transpose"])
+def test_a_sample_of_one_product_is_summed_as_it_is_among_others(name):
+    params = (TransposeParams if name == "conv_transpose" else ConvParams)(Sliding((1,), 1))
+    rng = np.random.default_rng(2)
+    x, w, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((200, 1, 1), (1, 1, 1), (1,)))
+    together = OPS[name].forward(params, x, w, bias)
+    alone = [OPS[name].forward(params, x[i : i + 1], w, bias) for i in range(200)]
+    assert together.tobytes() == np.concatenate(alone).tobytes()
+
+
 def test_an_out_array_holds_what_was_reviewed():
     op, params, x, w, _, _ = batch("products", False, np.float32, np.random.default_rng(0))
     x[2] = np.inf

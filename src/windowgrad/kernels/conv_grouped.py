@@ -38,9 +38,8 @@ class Grouped:
         self.params, self.window, self.groups = params, params.window, params.groups
         self.images, self.outs, self.ins = math.prod(y[: len(y) - rank - 1]), w[0] // params.groups, w[1]
         self.spatial, self.grid, self.kernel = x[len(x) - rank :], y[len(y) - rank :], w[2:]
-        pixels, taps = math.prod(self.grid), math.prod(self.kernel)
-        self.work = self.images * self.groups * self.outs * self.ins * pixels * taps // WORK
-        self.regular = self.work > 0 and conv_plan.is_regular(params.window, self.spatial)
+        terms = self.images * self.groups * self.outs * self.ins * math.prod(self.grid) * math.prod(self.kernel)
+        self.work, self.regular = terms // WORK, terms > 0 and conv_plan.is_regular(params.window, self.spatial)
         self.choices: dict[tuple[int, int], tuple[Way, Pass]] = {}
 
     @cached_property
