@@ -141,3 +141,21 @@ def test_blocks_of_windows_of_many_rows_give_what_the_whole_gives(padding, small
     assert blocks.cut_up(geometry, shape, 1, False, True, True) is not None
     np.testing.assert_array_equal(wg.max_pool2d(x, (13, 3), 1, padding), whole[0])
     np.testing.assert_array_equal(wg.avg_pool2d(x, (13, 3), 1, padding), whole[1])
+
+
+@pytest.mark.parametrize("ties", ["first", "all", "split"])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(17, 1, 8), (33, 2, 0), (40, 3, 11), (90, 1, 45)])
+def test_long_windows_slid_over_a_row_are_the_specification(kernel, stride, padding, ties):
+    """Few values, so that there are many ties; the specification runs on the same numbers as objects."""
+    params = MaxParams(Sliding((kernel,), stride, padding), ties=ties)
+    rng, shape = np.random.default_rng(kernel), (2, 131)
+    x, dx = (rng.integers(-3, 3, shape).astype(np.float32) for _ in range(2))
+    g = rng.integers(-3, 3, params.geometry.out_shape(shape)).astype(np.float32) * 64
+    exact = [array.astype(object) for array in (x, dx, g)]
+    op = OPS["max_pool"]
+    for rule, given in {"forward": [0], "with_indices": [0], "jvp": [0, 1], "vjp": [0, 2]}.items():
+        found = run(op, rule, params, *([x, dx, g][i] for i in given))
+        meant = run(op, rule, params, *(exact[i] for i in given))
+        for one, other in zip(*((r if isinstance(r, tuple) else (r,)) for r in (found, meant)), strict=True):
+            rounded = 1e-3 if ties == "split" else 0  # parts of a gradient are rounded to float32, and added
+            np.testing.assert_allclose(one, other.astype(one.dtype), rtol=0, atol=rounded)

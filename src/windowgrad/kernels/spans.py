@@ -16,6 +16,7 @@ from numba.extending import intrinsic
 
 from windowgrad.kernels.emit import Combine, Emitter
 from windowgrad.kernels.jit import helper
+from windowgrad.kernels.vectors import call, kind, llvm, suffix
 
 DIRECT = 8
 """Up to so many taps are combined one by one."""
@@ -45,7 +46,7 @@ def lanes_from(e: Emitter, a: Any, b: Any, first: int) -> Any:
 
 
 def spanning(combine: Combine, twice: bool) -> Any:
-    """`twice` says that combining a cell twice is as good as once.
+    """`twice` says that combining a cell twice is as good as once: `combine` is `larger`.
 
     spans(buffer, first, y, at, out, taps, step, stride): y[at:at + out] = the windows of the buffer from `first` on.
 
@@ -133,6 +134,12 @@ def spanning(combine: Combine, twice: bool) -> Any:
                         e.store(source, i, combine(e, e.load(source, i), e.load(source, e.add(i, ahead))))
                     builder.store(builder.shl(ahead, e.int(1)), power)
 
+            def joined(a: Any, b: Any) -> Any:
+                """As `combine`, but never a masked store, which is slow. Windows with NaN and with ±0 are looked at again."""
+                if kind(e.v) != "f":
+                    return combine(e, a, b)
+                return call(builder, f"llvm.maxnum.{suffix(e.v)}", llvm(e.v), [a, b])
+
             def overlapping() -> None:
                 """buffer[i] combines the greatest power of two of taps from i on; two of them are a window."""
                 reach = e.add(e.mul(stride, builder.sub(out, e.int(1))), e.mul(step, builder.sub(taps, e.int(1))), 1)
@@ -140,7 +147,7 @@ def spanning(combine: Combine, twice: bool) -> Any:
                 with e.steps(e.int(1), e.add(half, 1), lambda digit: builder.shl(digit, e.int(1))) as digit:
                     ahead = e.mul(digit, step)
                     with e.steps(e.int(0), builder.sub(reach, ahead), e.int(e.n)) as i:
-                        e.store(source, i, combine(e, e.load(source, i), e.load(source, e.add(i, ahead))))
+                        e.store(source, i, joined(e.load(source, i), e.load(source, e.add(i, ahead))))
                     builder.store(builder.shl(digit, e.int(1)), power)
                 rest = e.mul(builder.sub(taps, builder.load(power)), step)
                 whole = builder.select(e.equal(stride, 1), builder.and_(out, e.int(-e.n)), e.int(0))
