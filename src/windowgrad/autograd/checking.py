@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +18,7 @@ from windowgrad.errors import GradientError, KindError, OptionError, show
 from windowgrad.spec.scalar import divide
 
 Leaves = list[Any]
+LARGEST = sys.float_info.max
 
 
 def check_grads(f: Function, *primals: Any, order: int = 1, tolerance: float | None = None, seed: int = 0) -> None:
@@ -28,8 +30,10 @@ def check_grads(f: Function, *primals: Any, order: int = 1, tolerance: float | N
     """
     if isinstance(order, bool) or not isinstance(order, int) or order < 1:
         raise OptionError(f"order={show(order)}: must be an integer, at least 1")
-    if tolerance is not None and (isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not tolerance >= 0):
-        raise OptionError(f"tolerance={show(tolerance)}: must be None or a number that is not negative")
+    if tolerance is not None and (
+        isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0 <= tolerance <= LARGEST
+    ):
+        raise OptionError(f"tolerance={show(tolerance)}: must be None or a number that is finite and not negative")
     _check(f, primals, order, tolerance, np.random.default_rng(as_int("seed", seed, 0)), "f")
 
 
