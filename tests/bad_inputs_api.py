@@ -267,7 +267,13 @@ DERIVATIVES = [
         "a tolerance that is a string",
         lambda: wg.check_grads(lambda x: x, 1.0, tolerance="x"),
         wg.OptionError,
-        "tolerance='x': must be None or a number that is not negative",
+        "tolerance='x': must be None or a number that is finite and not negative",
+    ),
+    Bad(
+        "a duration as a node",
+        lambda: tape().var(np.timedelta64(0)),
+        MissingError,
+        "np.timedelta64(0): no such node here; a node is named by a variable, its id or its name",
     ),
     Bad(
         "gradients of cells that are no numbers",
@@ -348,6 +354,12 @@ NETWORKS = [
         lambda: nn.Linear(3).init(np.random.default_rng(0), (5,), np.ones(2)),
         wg.KindError,
         "dtype=array([1., 1.]): must be float16, float32 or float64",
+    ),
+    Bad(
+        "an input that no array is",
+        lambda: nn.Flatten().summary((1, 10**5000)),
+        wg.WindowError,
+        "in_shape=2**16609… on axis 1: too large for an array",
     ),
     Bad(
         "a path with a zero byte",

@@ -35,6 +35,15 @@ def as_int(name: str, value: object, least: int, where: str = "") -> int:
     return number
 
 
+def is_int(value: object) -> bool:
+    """Whether it is an integer of any kind, and no bool."""
+    try:
+        index(value)  # type: ignore[arg-type]  # anything may come in
+    except TypeError:
+        return False
+    return not isinstance(value, (bool, np.bool_))
+
+
 MOST_AXES = 64
 """NumPy's arrays have no more."""
 

@@ -72,7 +72,7 @@ class Geometry(ABC):
         shape = sizes("shape", shape)
         if len(shape) < self.rank:
             has = counted("axis", len(shape))
-            raise WindowError(f"shape {shape} has {has}: the window has {show(self.rank)}, and they are the last ones")
+            raise WindowError(f"shape {show(shape)} has {has}: the window has {show(self.rank)}, and they are the last ones")
         lead, spatial = shape[: len(shape) - self.rank], shape[len(shape) - self.rank :]
         for axis, n in enumerate(spatial):
             as_int("size", n, 1, f" on axis {axis}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +18,8 @@ from windowgrad.errors import GradientError, KindError, OptionError, show
 from windowgrad.spec.scalar import divide
 
 Leaves = list[Any]
+HIGHEST = 16  # each order takes twice the time of the one before
+LARGEST = sys.float_info.max
 
 
 def check_grads(f: Function, *primals: Any, order: int = 1, tolerance: float | None = None, seed: int = 0) -> None:
@@ -26,10 +29,12 @@ def check_grads(f: Function, *primals: Any, order: int = 1, tolerance: float | N
     over a small step. Over fractions the first is checked with no tolerance. Order 2 checks the derivatives of J·dx and of
     Jᵀ·g in the same way. `tolerance` is relative; by default it follows from the precision of the numbers.
     """
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-        raise OptionError(f"order={show(order)}: must be an integer, at least 1")
-    if tolerance is not None and (isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not tolerance >= 0):
-        raise OptionError(f"tolerance={show(tolerance)}: must be None or a number that is not negative")
+    if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= HIGHEST:
+        raise OptionError(f"order={show(order)}: must be an integer, at least 1 and at most {HIGHEST}")
+    if tolerance is not None and (
+        isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0 <= tolerance <= LARGEST
+    ):
+        raise OptionError(f"tolerance={show(tolerance)}: must be None or a number that is finite and not negative")
     _check(f, primals, order, tolerance, np.random.default_rng(as_int("seed", seed, 0)), "f")
 
 

@@ -13,9 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from windowgrad.arguments import flag
+from windowgrad.arguments import flag, is_int
 from windowgrad.autograd import drawing
 from windowgrad.autograd.gradients import Gradients
 from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, zeros_like
@@ -190,7 +188,7 @@ class Tape:
         if isinstance(key, Var) and key.tape is not self:
             raise KindError(f"{key!r} is of another tape")
         node = key.id if isinstance(key, Var) else self._names.get(key, -1) if isinstance(key, str) else key
-        if not isinstance(node, (int, np.integer)) or isinstance(node, bool) or int(node) not in among:
+        if not is_int(node) or int(node) not in among:
             raise MissingError(f"{show(key)}: no such node here; a node is named by a variable, its id or its name")
         return int(node)
 

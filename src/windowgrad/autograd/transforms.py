@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.arguments import MOST_AXES
+from windowgrad.arguments import MOST_AXES, is_int
 from windowgrad.autograd import trees
 from windowgrad.autograd.arrays import add, multiply, reshape
 from windowgrad.autograd.pushing import Pushed, parts
@@ -171,13 +171,12 @@ def _stacked(lines: Sequence[Sequence[Any]], along: Any, others: Sequence[Any], 
     return found
 
 
-def _places(argnums: object) -> list[int]:
+def _places(argnums: Any) -> list[int]:
     """The places of the arguments as they are given."""
     places = list(argnums) if isinstance(argnums, (tuple, list)) else [argnums]
-    found = [int(place) for place in places if isinstance(place, (int, np.integer)) and not isinstance(place, bool)]
-    if len(found) < len(places):
+    if not all(map(is_int, places)):
         raise KindError(f"argnums={show(argnums)}: must be an integer or a tuple of integers")
-    return found
+    return [int(place) for place in places]
 
 
 def _chosen(places: Sequence[int], given: int) -> list[int]:

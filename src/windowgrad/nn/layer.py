@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -48,7 +49,7 @@ class Layer(ABC):
 
     def out_shape(self, in_shape: Shape) -> Shape:
         """The shape of the output, batch axis included. Nothing is computed; an error names the layer that does not fit."""
-        shape = ints("in_shape", in_shape, least=0)
+        shape = shape_given(in_shape)
         with Saying("{!r}: ", self):
             return self.result(shape)
 
@@ -61,7 +62,7 @@ class Layer(ABC):
         kind = check_init(rng, dtype)
         self.out_shape(in_shape)
         with Saying("{!r}: ", self):
-            return drawn(rng, self.sizes(ints("in_shape", in_shape, least=0)), kind)
+            return drawn(rng, self.sizes(shape_given(in_shape)), kind)
 
     def __call__(self, params: Any, x: Any) -> Any:
         """The output for `x`, an array of any kind or a variable of a tape, with these parameters."""
@@ -71,7 +72,7 @@ class Layer(ABC):
 
     def summary(self, in_shape: Shape) -> str:
         """A table of every layer's output shape, parameters and multiply-adds, with totals, to be printed."""
-        shape = ints("in_shape", in_shape, least=0)
+        shape = shape_given(in_shape)
         return table(type(self).__name__, shape, self.rows(shape, ""))
 
     def rows(self, in_shape: Shape, place: str) -> list[Row]:
@@ -82,6 +83,15 @@ class Layer(ABC):
 
     def __repr__(self) -> str:
         return described(self, repr)
+
+
+def shape_given(in_shape: object) -> Shape:
+    """The shape of an input, which an array can have."""
+    shape = ints("in_shape", in_shape, least=0)
+    for axis, n in enumerate(shape):
+        if n > sys.maxsize:
+            raise WindowError(f"in_shape={show(n)} on axis {axis}: too large for an array")
+    return shape
 
 
 def described(layer: Layer, written: Callable[[Any], str]) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.arguments import counted, ints, shape_of
+from windowgrad.arguments import counted, shape_of
 from windowgrad.errors import KindError, WindowError, show
-from windowgrad.nn.layer import Layer, Saying, Shape, check_init
+from windowgrad.nn.layer import Layer, Saying, Shape, check_init, shape_given
 from windowgrad.nn.summary import Row
 
 
@@ -41,7 +41,7 @@ class Sequential(Layer):
 
     def out_shape(self, in_shape: Shape) -> Shape:
         """The shape of the output, batch axis included. Nothing is computed; an error names the layer that does not fit."""
-        return self.result(ints("in_shape", in_shape, least=0))
+        return self.result(shape_given(in_shape))
 
     def init(self, rng: np.random.Generator, in_shape: Shape, dtype: Any = np.float32) -> tuple[Any, ...]:
         """A tuple of every layer's parameters, drawn in their order; nothing is drawn when a layer does not fit."""

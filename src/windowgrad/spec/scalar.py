@@ -102,7 +102,11 @@ def gap(a: Any, top: Any) -> Any:
 
 def zero_like(a: Any) -> Any:
     """The zero of a's kind."""
-    return a.zero_like() if hasattr(a, "zero_like") else type(a)(0)
+    try:
+        return a.zero_like() if hasattr(a, "zero_like") else type(a)(0)
+    except TypeError as error:
+        kind = type(a).__name__
+        raise KindError(f"{kind}(0) is no zero: a scalar must be made from an integer: {error}") from None
 
 
 def exp(a: Any) -> Any:

@@ -66,5 +66,5 @@ def weak(x: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
             with np.errstate(over="ignore"):
                 return np.array(number, dtype=dtype)
         return np.array(number, dtype=dtype)
-    except OverflowError:
+    except (OverflowError, TypeError):  # bfloat16 says that a large integer is no number
         raise OptionError(f"{name}={show(x)}: beyond the range of {dtype}, which it has beside the other operand") from None

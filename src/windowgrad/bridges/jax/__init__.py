@@ -17,8 +17,22 @@ from windowgrad.kernels.dtypes import machine_float, native
 from windowgrad.params import Params, SmoothParams
 from windowgrad.spec.op import Op
 
-INSTEAD = {
-    # what JAX calls it where the name is another one
+ALIKE = (
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "negative",
+    "matmul",
+    "sum",
+    "mean",
+    "reshape",
+    "transpose",
+    "exp",
+    "log",
+    "tanh",
+)
+INSTEAD = {name: f"jax.numpy.{name}" for name in ALIKE} | {
     "flatten": "jax.numpy.reshape",
     "relu": "jax.nn.relu",
     "sigmoid": "jax.nn.sigmoid",
@@ -26,13 +40,15 @@ INSTEAD = {
     "cross_entropy": "jax.nn.log_softmax and jax.numpy.take_along_axis",
     "mse": "jax.numpy.mean((x - target) ** 2)",
 }
+"""What JAX calls the array functions."""
 
 
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
     """One rule on JAX arrays, beside which NumPy arrays are constants."""
+    if op.name in INSTEAD:
+        raise KindError(f"{op.name}: not computed on JAX arrays, only windows are; use {INSTEAD[op.name]}")
     if op.name not in KERNELS:
-        use = INSTEAD.get(op.name, f"jax.numpy.{op.name}")
-        raise KindError(f"{op.name}: not computed on JAX arrays, only windows are; use {use}")
+        return NotImplemented
     names = argument_names(op, rule, len(arrays))
     classes: list[Any] = [type(a) for a in arrays]
     if not {compute, None}.issuperset(map(computes_itself, classes)):
