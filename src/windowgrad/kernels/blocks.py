@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad import memory
 from windowgrad.geometry import Geometry, Range
 from windowgrad.kernels.pieces import piece_of
-from windowgrad.kernels.plan import regularity
+from windowgrad.kernels.plan import ROW_BYTES, regularity
 from windowgrad.kernels.sections import Cut, Side, Windows, section, sides_of
 from windowgrad.kernels.threads import run
 
@@ -253,6 +254,8 @@ def cut_up(
     rows = 1 if by_axes else max(1, math.prod(side.most for side in outer))
     lists = [side.out for side in sides] if by_axes else [math.prod(side.out for side in outer) * rows, last.out * channels]
     row = math.inf if in_place and len(sides) == 1 and regularity(geometry, last.n)[0] == 0 else max(1, ROW // channels)
+    if rows > TABLES and lists[0] * ROW_BYTES > memory.available():  # no block would be small: the plan refuses it
+        return None
     small_planes = not by_axes and math.prod(spatial) > COPIED if fixed else copies
     if max(lists) <= TABLES and last.n <= row and not small_planes and not (copies and math.prod(shape) > CELLS):
         return None

@@ -28,6 +28,9 @@ Array = np.ndarray[Any, Any]
 MANY = 1 << 17
 """The most rows that a region over a whole plane has a list of."""
 
+ROW_BYTES = 32
+"""What one row takes in a list of rows, with what is needed to make it."""
+
 LONGEST = 1 << 20
 """Longer windows along a row are not taken as regular: a row of them would not stay in a cache."""
 
@@ -188,7 +191,7 @@ def product(factors: Sequence[Array]) -> Array:
 
 def row_lists(tables: Sequence[Table], sizes: Sequence[int], width: int) -> tuple[Array, Array]:
     """(ptr, rows) of the outer axes."""
-    refuse_unallocatable(list_shape(tables), 32, "the list of rows (outputs, rows of a window)")
+    refuse_unallocatable(list_shape(tables), ROW_BYTES, "the list of rows (outputs, rows of a window)")
     index, valid = np.zeros((1, 1), dtype=np.int64), np.ones((1, 1), dtype=bool)
     for table, n in zip(tables, sizes, strict=True):
         j = np.arange(int(table.count.max(initial=0)))
