@@ -26,10 +26,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Rule = Callable[..., Any]
 
 
-def added(x: Array, **told: Any) -> Any:
-    """NumPy's sum of a C-ordered array: of another layout NumPy adds the cells in another order."""
-    flags = x.flags
-    return np.add.reduce(x if flags.c_contiguous and flags.aligned else x.copy(order="C"), **told)
+def added(x: Any, **told: Any) -> Any:
+    """NumPy's sum of a C-ordered array: of another layout NumPy adds the cells in another order. It may be a lone object."""
+    if isinstance(x, np.ndarray) and not (x.flags.c_contiguous and x.flags.aligned):
+        x = x.copy(order="C")
+    return np.add.reduce(x, **told)
 
 
 def native_op(
