@@ -217,12 +217,12 @@ def unpad_gradient_is_unpadded_from_the_front(op, patch):
 
 
 def bins_end_at_the_floor(op, patch):
-    def table(n, m):
+    def table(size, n, m, *_):
         start = np.arange(m) * n // m
         none = np.zeros_like(start)
         return geometry.Table(start, np.maximum((np.arange(m) + 1) * n // m - start, 1), 1, none, none)
 
-    patch.setattr(geometry, "_adaptive_table", table)
+    patch.setattr(geometry, "_kept_adaptive", table)
     return op
 
 
