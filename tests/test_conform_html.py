@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from pathlib import Path
 
@@ -294,7 +295,7 @@ def test_a_page_is_replaced_whole_or_not_at_all(data, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("no room")
 
-    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="no room"):
         write(path, as_html(data))
     assert (path.read_text(), list(tmp_path.iterdir())) == ("before", [path])

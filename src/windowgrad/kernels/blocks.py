@@ -287,7 +287,7 @@ def steps(
         cut |= step < side.out
         found.append(step)
     for n in reversed(lead):
-        step = 1 if cut and channels == 1 else n
+        step = 1 if cut and channels == 1 else max(1, n)
         if between < math.inf and not cut:
             step = max(1, min(n, int(between) // taken))
         taken, cut, channels = taken * step, cut or step < n, 1
