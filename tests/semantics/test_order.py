@@ -16,7 +16,7 @@ import windowgrad as wg
 from windowgrad.geometry import Global, Sliding
 from windowgrad.ops import OPS
 from windowgrad.params import TIES, MaxParams, MeanParams, SmoothParams
-from windowgrad.spec import logsumexp, maximum, mean, scalar
+from windowgrad.spec import logsumexp, maximum, mean, order
 from windowgrad.spec.scalar import Window
 
 LOW, MIDDLE, HIGH, OVER = (0, 1), (2, 4), (6, 7), (3, 5)  # in order, but for the last, which meets the second
@@ -114,8 +114,8 @@ def test_mpmaths_intervals_are_a_partial_order():
 )
 def test_numbers_are_totally_ordered(a, b):
     """Also dual numbers whose values are equal and whose tangents are not: they tie."""
-    assert scalar.ordered(a, b)
-    assert scalar.ordered(b, a)
+    assert order.ordered(a, b)
+    assert order.ordered(b, a)
 
 
 def test_a_smooth_maximum_of_intervals_holds_that_of_every_choice():

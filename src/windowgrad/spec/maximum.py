@@ -10,7 +10,8 @@ import numpy as np
 from windowgrad.geometry import Cell
 from windowgrad.params import MaxParams
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import Array, cells, check_order, divide, extreme, greater, same, windows, zero_of, zeros
+from windowgrad.spec.order import check_order, extreme
+from windowgrad.spec.scalar import Array, cells, divide, greater, same, windows, zero_of, zeros
 
 
 def winner(x: Array, taps: Iterable[Cell]) -> Cell | None:

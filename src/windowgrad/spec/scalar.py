@@ -3,31 +3,22 @@
 A scalar is anything with + − × and ÷ that compares with `>` and that its type makes from an integer: `Fraction(0)`.
 Smooth max also needs `exp` and `log`. Methods of these names count (`Decimal` has `exp` and `ln`, `Dual` has both); floats,
 NumPy's floats and mpmath's have theirs by type. NaN is what says so by `is_nan()` or differs from itself.
-
-A scalar may be ordered in part, as intervals are. Two that are neither greater, less nor equal are not decided by where they
-stand: their own method `max` (or `min`) gives the value if there is one, and nothing makes one of them the winner. A type
-that does not define `==` cannot say so, and counts as totally ordered.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import reduce
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from windowgrad.errors import KindError, show
+from windowgrad.errors import KindError
 from windowgrad.geometry import Cell, Geometry
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-TOTAL = frozenset({bool, int, float, Fraction, Decimal, np.float16, np.float32, np.float64})
-"""Types known to be totally ordered, but for NaN."""
 
 
 def is_nan(a: Any) -> bool:
@@ -45,44 +36,6 @@ def greater(a: Any, b: Any) -> bool:
     if is_nan(a) or is_nan(b):
         return is_nan(a) and not is_nan(b)
     return bool(a > b)
-
-
-def ordered(a: Any, b: Any) -> bool:
-    """Whether one is greater or both are equal, NaN included."""
-    kind: Any = type(a)
-    if (kind in TOTAL and type(b) in TOTAL) or is_nan(a) or is_nan(b) or a > b or kind.__eq__ is object.__eq__:
-        return True
-    return bool(a < b or a == b or _holds_both(a, b))
-
-
-def _holds_both(a: Any, b: Any) -> bool:
-    """Equal by ≤ and ≥: dual numbers tie though their tangents differ."""
-    try:
-        return bool(a <= b and a >= b)
-    except TypeError:  # it has no such comparison
-        return False
-
-
-def check_order(best: Any, others: Iterable[Any]) -> None:
-    for cell in others:
-        if not ordered(cell, best):
-            raise KindError(
-                f"{show(cell)} and {show(best)}: neither is greater than, less than or equal to the other, so neither wins; "
-                f"a method max of {type(cell).__name__} gives the value of a maximum, indices and derivatives need a winner"
-            )
-
-
-def extreme(values: Sequence[Any], wins: Callable[[Any, Any], bool], own: str) -> Any:
-    """The first value that none wins over. Where that is open, by the scalars' own method `own`, if they have it."""
-    best = values[0]
-    for value in values[1:]:
-        if wins(value, best):
-            best = value
-    if all(ordered(value, best) for value in values):
-        return best
-    if not all(callable(getattr(value, own, None)) for value in values):
-        check_order(best, values)
-    return reduce(lambda a, b: getattr(a, own)(b), values)
 
 
 def divide(a: Any, b: Any) -> Any:

@@ -20,7 +20,7 @@ from windowgrad.interrupts import put_off
 from windowgrad.kernels.dtypes import float_of
 from windowgrad.loading import loading
 from windowgrad.params import Params
-from windowgrad.spec import scalar
+from windowgrad.spec import order, scalar
 
 A = TypeVar("A")
 LEAST = 1 << 14  # cells; with fewer NumPy is fast enough
@@ -75,11 +75,11 @@ def positive(a: Any) -> bool:
 
 
 def relu_cell(a: Any) -> Any:
-    return scalar.extreme((scalar.zero_like(a), a), scalar.greater, "max")
+    return order.extreme((scalar.zero_like(a), a), scalar.greater, "max")
 
 
 def gate_cell(a: Any, da: Any) -> Any:
-    scalar.check_order(scalar.zero_like(a), (a,))
+    order.check_order(scalar.zero_like(a), (a,))
     return da if positive(a) else scalar.zero_like(da)
 
 

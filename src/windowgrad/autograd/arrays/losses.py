@@ -21,7 +21,7 @@ from windowgrad.functional.call import Call
 from windowgrad.functional.remember import remember
 from windowgrad.kernels.dtypes import conv_dtype, float_of
 from windowgrad.params import Params
-from windowgrad.spec import scalar
+from windowgrad.spec import order, scalar
 
 A = TypeVar("A")
 
@@ -82,7 +82,7 @@ def _log_softmax_objects(params: SoftmaxParams, x: Array) -> Any:
 
 
 def greatest(a: Any, b: Any) -> Any:
-    return scalar.extreme((a, b), scalar.greater, "max")
+    return order.extreme((a, b), scalar.greater, "max")
 
 
 def each(function: Any, x: Array) -> Any:
