@@ -31,8 +31,8 @@ SMALL = 1 << 9
 TABLES = 1 << 17
 """Entries that the lists of a plan may have."""
 
-OUTPUTS = 1 << 15
-"""Entries that the lists of a block's plan have, about."""
+OUTPUTS = 1 << 17
+"""Entries that the lists of a block's plan have, about. A block costs some 0.1 ms of Python: with 2¹⁵ it was half of the time."""
 
 ROW = 1 << 20
 """Cells of a row that is not cut: some kernels keep a row, in several arrays."""
