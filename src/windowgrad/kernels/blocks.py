@@ -32,7 +32,7 @@ TABLES = 1 << 17
 """Entries that the lists of a plan may have."""
 
 OUTPUTS = 1 << 17
-"""Entries that the lists of a block's plan have, about. A block costs some 0.1 ms of Python: with 2¹⁵ it was half of the time."""
+"""Entries that the lists of a block's plan have, about. With 2¹⁵ of them, Python's part in a block was half of its time."""
 
 ROW = 1 << 20
 """Cells of a row that is not cut: some kernels keep a row, in several arrays."""
