@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,9 @@ ROW = 1 << 20
 
 KINDS = 64
 """Geometries of blocks that are remembered."""
+
+HEAVY = 1 << 20
+"""Cells of a block whose windows are so long that two of them at once, with their weights, would take too much memory."""
 
 COPIED = 1 << 22
 """Cells of an array that is copied whole for a kernel (it is of another dtype, or not in a row); a larger one is cut."""
@@ -178,7 +183,8 @@ class Blocks:
         places[none] = -1
 
     def gather(self, gx: Array, x: Array, g: Array, compute: Callable[..., Array]) -> None:
-        """gx = for each block the gradient that `compute(block, cells of x, outputs of g)` gives."""
+        """gx = for each block the gradient that `compute(block, cells of x, outputs of g)` gives; one large block at a time."""
+        alone = Lock()
 
         def task(first: int, last: int) -> None:
             for number in range(first, last):
@@ -188,7 +194,8 @@ class Blocks:
                 if block.seen != block.owned:
                     gx[block.owned] = 0
                 if block.seen:
-                    gx[block.seen] = compute(block, x[block.cells], g[block.outputs])[block.kept]
+                    with alone if x[block.cells].size > HEAVY else nullcontext():
+                        gx[block.seen] = compute(block, x[block.cells], g[block.outputs])[block.kept]
 
         run(task, self.count, x.nbytes + g.nbytes)
 
