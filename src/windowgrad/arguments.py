@@ -51,7 +51,7 @@ MOST_AXES = 64
 def _is_sequence(value: object) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 1
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview))
 
 
 def axes(name: str, value: object, rank: int | None = None, forms: bool = False) -> tuple[object, ...]:

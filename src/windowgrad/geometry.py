@@ -304,7 +304,8 @@ def conv_padding(padding: object, kernel: tuple[int, ...], stride: Size, dilatio
         raise WindowError(f'padding={padding!r}: must be "valid", "same", an integer, or one entry per axis')
     if any(s != 1 for s in ints("stride", stride, len(kernel))):
         raise WindowError(f'padding="same": stride must be 1 on every axis, not {show(stride)}')
-    spans = [d * (k - 1) for k, d in zip(kernel, ints("dilation", dilation, len(kernel)), strict=True)]
+    sides = zip(ints("kernel_size", kernel), ints("dilation", dilation, len(kernel)), strict=True)
+    spans = [d * (k - 1) for k, d in sides]
     return tuple((span // 2, span - span // 2) for span in spans)
 
 

@@ -156,7 +156,7 @@ class Tape:
         elif isinstance(grad, Var) and grad.tape is self:
             raise KindError(f"grad: {grad!r} is of this tape, which is walked and not recorded; nest wg.grad or wg.jvp instead")
         wanted = [i for i, node in enumerate(self.nodes) if node.requires_grad and not node.parents]
-        if of is not None and (isinstance(of, (str, Var)) or not isinstance(of, Iterable)):
+        if of is not None and (isinstance(of, (str, Var)) or not isinstance(of, Iterable) or getattr(of, "ndim", 1) == 0):
             raise KindError(f"of={show(of)}: must be a list of variables, ids or names, not {type(of).__name__}")
         asked = wanted if of is None else [self.find(key, range(len(self.nodes))) for key in of]
         return Gradients(self, self.walk({start: as_derivative(grad)}, asked))

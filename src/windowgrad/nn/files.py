@@ -158,8 +158,12 @@ def _path(path: Any) -> str:
         name = os.fsdecode(path)
     except TypeError:
         raise KindError(f"path={show(path)}: must be a string or a path, not {type(path).__name__}") from None
-    if "\0" in name:
-        raise OptionError(f"path={show(path)}: must be the name of a file: embedded null byte")
+    try:
+        if "\0" in name:
+            raise ValueError("embedded null byte")
+        os.fsencode(name)  # half of a character has no bytes
+    except ValueError as error:
+        raise OptionError(f"path={show(path)}: must be the name of a file: {error}") from None
     return name
 
 

@@ -57,7 +57,7 @@ def zero_like(a: Any) -> Any:
     """The zero of a's kind."""
     try:
         return a.zero_like() if hasattr(a, "zero_like") else type(a)(0)
-    except TypeError as error:
+    except (TypeError, AttributeError, ValueError) as error:
         kind = type(a).__name__
         raise KindError(f"{kind}(0) is no zero: a scalar must be made from an integer: {error}") from None
 

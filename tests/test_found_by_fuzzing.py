@@ -1,0 +1,31 @@
+"""Calls that a long run of the API fuzzer found: each is refused by an error of the library."""
+
+import numpy as np
+import pytest
+
+import windowgrad as wg
+from windowgrad import nn
+
+REFUSED = {
+    "half of a character in a path": lambda: nn.load("\ud800"),
+    "rows of a kernel of different lengths": lambda: nn.Conv(8, [[1, 2], [3]], padding="same").out_shape((1, 4, 9, 9)),
+    "a memoryview as sizes": lambda: wg.adaptive_avg_pool(np.ones((4, 4)), memoryview(b"ab")),
+    "a generator of random numbers as a value": lambda: wg.grad(lambda x: x)(np.random.default_rng(0)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused(name):
+    with pytest.raises(wg.WindowgradError):
+        REFUSED[name]()
+
+
+def test_gradients_of_an_array_without_axes_are_refused():
+    tape = wg.Tape()
+    x = tape.leaf(1.0)
+    with pytest.raises(wg.KindError, match="of="):
+        tape.backward(x * x, of=np.ones(()))
+
+
+def test_a_gradient_that_overflows_is_infinite_without_a_warning():
+    assert wg.grad(lambda x: wg.sum(x * x))(np.array([1e308])).tolist() == [np.inf]
