@@ -92,7 +92,7 @@ Decimal("1.5"); Decimal("NaN"); Fraction(1, 3); Fraction(10**400, 3); 1j; np.com
 memoryview(b"abc"); array.array("f", [1, 2])
 (); []; {}; set(); {1, 2}; {"a": 1}; frozenset({1}); ((),); [[]]; [[1, 2], [3]]; (1, "a"); (None,); (1, 2, 3, 4, 5, 6)
 (-1, 2); (1.5, 2); (1 << 100000,); (2, (1, 1)); recursive(); (recursive(),); {"a": recursive()}; nested(50); nested(10000)
-range(3); range(10**8); iter(()); (i for i in range(3)); slice(2); [0] * 10**6; (2,) * 40; (10**30,) * 3
+range(3); range(10**8); iter(()); (i for i in range(3)); slice(2); [0] * 10**5; (2,) * 40; (10**30,) * 3
 np.array(3); np.array(2.5); np.array(None); np.array(True); np.array([2, 2]); np.array([1.5]); np.array([[1, 2]])
 np.array([1, "a", None], object); np.array([None, None]); np.array([Decimal(1), Decimal(2)]); np.array([1j, 2j], object)
 np.array([Fraction(1), 2.5, 3], object); np.empty((1,) * 33, object); ones(*(1,) * 33); np.full((1,) * 40, Fraction(1, 2))

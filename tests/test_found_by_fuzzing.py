@@ -29,3 +29,24 @@ def test_gradients_of_an_array_without_axes_are_refused():
 
 def test_a_gradient_that_overflows_is_infinite_without_a_warning():
     assert wg.grad(lambda x: wg.sum(x * x))(np.array([1e308])).tolist() == [np.inf]
+
+
+def test_what_may_be_endless_is_not_read_as_a_value():
+    tape = wg.Tape()
+    x = tape.leaf(1.0)
+    with pytest.raises(wg.KindError, match="not range"):
+        tape.backward(x * x, grad=range(10**15))
+
+
+def test_nesting_is_compared_before_leaves_are_converted():
+    class Unread:
+        def __array__(self, *_, **__):
+            raise AssertionError("was converted")
+
+    with pytest.raises(wg.WindowError, match="tangents: must be nested as primals"):
+        wg.jvp(lambda x: x, (1.0,), (Unread(), Unread()))
+
+
+def test_a_wrong_leaf_among_many_is_named():
+    with pytest.raises(wg.KindError, match=r"primals\[0\]\[2\]\['a'\]: must be a NumPy array, not str"):
+        wg.grad(lambda x: x[0])([1.0, 2.0, {"a": "b"}])

@@ -101,6 +101,10 @@ class Tape:
             self._names[name] = var.id
         return var
 
+    def leaves(self, values: Iterable[Any]) -> list[Var]:
+        """Variables without a name, of arrays that are known to be values."""
+        return [self._append(Node("leaf", value)) for value in values]
+
     def var(self, node: int) -> Var:
         """The variable of a node that is there."""
         return Var(self, self.find(node, range(len(self.nodes))))

@@ -208,11 +208,18 @@ def _named(value: Any) -> str:
     return f"an object of type {type(value).__name__}"
 
 
+NUMBERS = (bool, int, float)
+NO_VALUES = (str, bytes, range, list, tuple, dict, set, frozenset, type(None))
+"""What is no value, and must not be read: a range may be endless."""
+
+
 def as_value(name: str, value: Any) -> Any:
     """An array, a tracer or what computes for itself; a number becomes an array with no axes."""
-    if is_followed(type(value)):
+    if type(value) in NUMBERS and (number := np.asarray(value)).dtype.kind != "O":
+        return number
+    if type(value) is not np.ndarray and is_followed(type(value)):
         return value
-    if not hasattr(value, "shape") and not isinstance(value, (str, bytes, list, tuple, dict, set, type(None))):
+    if not hasattr(value, "shape") and not isinstance(value, NO_VALUES):
         value = np.asarray(value)
     if isinstance(value, np.generic):
         value = np.asarray(value)

@@ -41,7 +41,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...
     _check("f", f)
     xs, structure = trees.values("primals", primals)
     tape = Tape.within()
-    ys, out = trees.values("result", f(*trees.unflatten(structure, [tape.leaf(x) for x in xs])))
+    ys, out = trees.values("result", f(*trees.unflatten(structure, tape.leaves(xs))))
     results = [y.value if _is_of(y, tape) else y for y in ys]
 
     def pull(g: Any) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
         leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
     except RecursionError:
         raise KindError(f"{show(tree)}: is nested too deeply, perhaps it holds itself") from None
-    while new := {type(leaf) for leaf in leaves if is_record(leaf)}:
+    while new := set(filter(is_record, set(map(type, leaves)))):
         for kind in new:
             register(kind)
         leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
@@ -36,8 +36,9 @@ def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     return optree.tree_unflatten(structure, leaves)
 
 
-def is_record(leaf: Any) -> bool:
-    return dataclasses.is_dataclass(leaf) and not isinstance(leaf, type) and not hasattr(type(leaf), "__windowgrad__")
+def is_record(kind: type) -> bool:
+    """Whether leaves of this class are dataclasses to be opened."""
+    return dataclasses.is_dataclass(kind) and not hasattr(kind, "__windowgrad__")
 
 
 def register(kind: Any) -> None:
@@ -65,24 +66,33 @@ def register(kind: Any) -> None:
 def values(name: str, tree: Any) -> tuple[list[Any], Any]:
     """The leaves as arrays, and the structure; a leaf that is no number is an error that says where it stands."""
     leaves, structure = flatten(tree)
-    found = []
-    for leaf, path in zip(leaves, structure.paths(), strict=True):
-        where = name + place(path)
+    return _as_values(name, leaves, structure), structure
+
+
+def _as_values(name: str, leaves: Sequence[Any], structure: Any) -> list[Any]:
+    """Where a leaf stands is asked only for an error: there may be a million of them."""
+    found: list[Any] = []
+    try:
+        found.extend(as_value(name, leaf) for leaf in leaves)
+    except KindError:
+        where = name + place(structure.paths()[len(found)])
         try:
-            found.append(as_value(where, leaf))
+            as_value(where, leaves[len(found)])
         except KindError as error:
             raise KindError(f"{error}; every leaf of an argument must be a number or an array") from None
-    return found, structure
+        raise
+    return found
 
 
 def matched(name: str, tree: Any, structure: Any, like: Sequence[Any], what: str) -> list[Any]:
     """The leaves of `tree`, which must have the structure and the shapes of `like`."""
-    leaves, given = values(name, tree)
+    leaves, given = flatten(tree)
     if given != structure:
         raise WindowError(f"{name}: must be nested as {what}: {_plain(structure)}, not {_plain(given)}")
-    for leaf, right, path in zip(leaves, like, structure.paths(), strict=True):
+    leaves = _as_values(name, leaves, structure)
+    for i, (leaf, right) in enumerate(zip(leaves, like, strict=True)):
         if leaf.shape != right.shape:
-            where = name + place(path)
+            where = name + place(structure.paths()[i])
             raise WindowError(f"{where} of shape {leaf.shape}: must be {right.shape}, that of {what}")
     return leaves
 
