@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from cases import Array, Case
 
-from windowgrad.kernels.jit import compiled, helper
-from windowgrad.kernels.simd import larger, load, store
-from windowgrad.kernels.threads import run
+from windowgrad.kernels.runtime.jit import compiled, helper
+from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.vector.ops import larger, load, store
 
 BLOCK = 1 << 14  # bytes; small enough that what was read is still in the cache when the output is written
 

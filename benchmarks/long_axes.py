@@ -21,7 +21,7 @@ from timing import THREADS, best
 import windowgrad as wg
 from windowgrad.dispatch import run
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
-from windowgrad.kernels import threads
+from windowgrad.kernels.runtime import threads
 from windowgrad.ops import OPS
 from windowgrad.params import MaxParams, MeanParams, SmoothParams
 

@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 from timing import THREADS, Call, best
 
-from windowgrad.kernels.jit import compiled, helper
-from windowgrad.kernels.lanes import convert
-from windowgrad.kernels.simd import fma, load, store
-from windowgrad.kernels.threads import LEAST_WORK, run
+from windowgrad.kernels.runtime.jit import compiled, helper
+from windowgrad.kernels.runtime.threads import LEAST_WORK, run
+from windowgrad.kernels.vector.ops import fma, load, store
+from windowgrad.kernels.vector.shuffle import convert
 
 STEPS = 200_000  # of the loop in a call: about a millisecond, in which starting a thread is little
 CHAINS = 10  # sums that do not wait for each other; with factor and term they fit into 16 registers

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from timing import THREADS
 
-from windowgrad.kernels.threads import set_num_threads
+from windowgrad.kernels.runtime.threads import set_num_threads
 
 RESULTS = Path(__file__).parent / "results"
 

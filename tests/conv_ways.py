@@ -9,10 +9,10 @@ import numpy as np
 from strategies import remainder
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import conv_share
-from windowgrad.kernels.conv_exact import FORWARD, INPUT, WEIGHT
-from windowgrad.kernels.conv_grouped import Grouped, grouped
-from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS
+from windowgrad.kernels.conv import share as conv_share
+from windowgrad.kernels.conv.choose import Grouped, grouped
+from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
+from windowgrad.kernels.vector.tiles import BYTES, ROWS, VECTORS
 from windowgrad.params import ConvParams, TransposeParams
 
 LANES = BYTES // 4

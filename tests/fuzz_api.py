@@ -24,7 +24,7 @@ import numpy as np
 import windowgrad as wg
 from windowgrad import geometry, nn, params
 from windowgrad.errors import WindowgradError
-from windowgrad.kernels import buffers, threads
+from windowgrad.kernels.runtime import buffers, threads
 
 LONGEST_MESSAGE, LONGEST_CALL = 500, 5.0
 MEMORY = 3 << 30

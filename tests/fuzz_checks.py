@@ -24,7 +24,13 @@ from guarded import NAN, OTHER, exact_memory, guard_compiled_code, guarded, guar
 from windowgrad import dispatch
 from windowgrad.autograd.arrays import RELU, functions
 from windowgrad.errors import WindowError, WindowgradError
-from windowgrad.kernels import axes, blocks, conv_plan, jit, parts, smooth_chunks, threads, winner_strips
+from windowgrad.kernels.conv import plan as conv_plan
+from windowgrad.kernels.pool import axis_passes as axes
+from windowgrad.kernels.pool import blocks
+from windowgrad.kernels.pool.max import winner_strips
+from windowgrad.kernels.pool.smooth import chunks as smooth_chunks
+from windowgrad.kernels.pool.smooth import parts
+from windowgrad.kernels.runtime import jit, threads
 from windowgrad.ops import OPS, routed
 from windowgrad.params import MaxParams, MeanParams
 

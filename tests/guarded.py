@@ -27,7 +27,9 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 from numba.extending import intrinsic
 
-from windowgrad.kernels import buffers, conv_matrices, parts, threads
+from windowgrad.kernels.conv.pointwise import ways as conv_matrices
+from windowgrad.kernels.pool.smooth import parts
+from windowgrad.kernels.runtime import buffers, threads
 
 Array = np.ndarray[Any, Any]
 

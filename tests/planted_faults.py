@@ -23,9 +23,11 @@ from guarded import LAYOUTS, exact_memory, guard_compiled_code, guarded
 
 from windowgrad import dispatch
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import buffers, maximum, parts, threads
-from windowgrad.kernels.conv_matrices import room
-from windowgrad.kernels.threads import get_num_threads
+from windowgrad.kernels.conv.pointwise.ways import room
+from windowgrad.kernels.pool.max import entry as maximum
+from windowgrad.kernels.pool.smooth import parts
+from windowgrad.kernels.runtime import buffers, threads
+from windowgrad.kernels.runtime.threads import get_num_threads
 from windowgrad.params import MaxParams
 
 # --- memory that is touched where it must not be -----------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from windowgrad.kernels import lanes, simd, vectors
-from windowgrad.kernels.jit import compiled
+from windowgrad.kernels.runtime.jit import compiled
+from windowgrad.kernels.vector import ops as simd
+from windowgrad.kernels.vector import shuffle as lanes
+from windowgrad.kernels.vector import types as vectors
 
 FLOATS = [np.dtype(name) for name in ("float32", "float64")]
 INTEGERS = [np.dtype(f"{sign}int{width}") for sign in ("", "u") for width in (8, 16, 32, 64)]

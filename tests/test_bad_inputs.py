@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import windowgrad as wg
-from windowgrad.kernels import buffers
+from windowgrad.kernels.runtime import buffers
 
 CASES = [
     case

@@ -10,8 +10,11 @@ from exact import same_bits
 
 import windowgrad as wg
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels import maximum, mean_runs, threads, winner_layout
-from windowgrad.kernels.plan import plan
+from windowgrad.kernels.pool.max import entry as maximum
+from windowgrad.kernels.pool.max import winner_layout
+from windowgrad.kernels.pool.mean import runs as mean_runs
+from windowgrad.kernels.pool.plan import plan
+from windowgrad.kernels.runtime import threads
 from windowgrad.ops import OPS
 from windowgrad.params import TIES, MaxParams, MeanParams
 

@@ -10,7 +10,7 @@ import pytest
 from interpreter import fresh
 
 from windowgrad.errors import KindError, OptionError
-from windowgrad.kernels import buffers
+from windowgrad.kernels.runtime import buffers
 
 MIB = 1 << 20
 
@@ -32,7 +32,9 @@ def block_of(array):
 
 
 def script(code, **environment):
-    return fresh("import os, signal, sys\nimport numpy as np\nfrom windowgrad.kernels import buffers\n" + code, **environment)
+    return fresh(
+        "import os, signal, sys\nimport numpy as np\nfrom windowgrad.kernels.runtime import buffers\n" + code, **environment
+    )
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", ">f4", "c16", "i4,f8"])

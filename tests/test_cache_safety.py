@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from interpreter import fresh
 
-from windowgrad.kernels import cache, jit
+from windowgrad.kernels.runtime import cache, jit
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes are POSIX's")
 only_root = pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() != 0, reason="only root can give files away")
@@ -292,7 +292,7 @@ def test_a_full_disk_costs_one_warning_and_leaves_nothing(root):
 
 AS_USER = """
 import grp, os, pwd, sys
-from windowgrad.kernels import cache
+from windowgrad.kernels.runtime import cache
 group, user, other = map(int, sys.argv[1:])
 os.setgroups([]); os.setgid(group); os.setuid(user)
 for mode, owner in ((0o40775, group), (0o40775, other), (0o40777, group), (0o41777, other)):

@@ -7,8 +7,15 @@ import pytest
 
 import windowgrad as wg
 from windowgrad.geometry import Sliding, place_of
-from windowgrad.kernels import conv_bias, conv_copy, conv_plan, conv_turn, conv_windows, convolution, microkernel, threads
-from windowgrad.kernels.jit import compiled
+from windowgrad.kernels.conv import bias_gradient as conv_bias
+from windowgrad.kernels.conv import entry as convolution
+from windowgrad.kernels.conv import plan as conv_plan
+from windowgrad.kernels.conv.gemm import windows as conv_windows
+from windowgrad.kernels.runtime import threads
+from windowgrad.kernels.runtime.jit import compiled
+from windowgrad.kernels.vector import masked as conv_copy
+from windowgrad.kernels.vector import tiles as microkernel
+from windowgrad.kernels.vector import transpose as conv_turn
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 

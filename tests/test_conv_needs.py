@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import conv_exact, convolution
+from windowgrad.kernels.conv import entry as convolution
+from windowgrad.kernels.conv import exact as conv_exact
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import conv_planes, threads
+from windowgrad.kernels.conv.depthwise import boxes as conv_planes
+from windowgrad.kernels.runtime import threads
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams
 

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import conv_grouped, conv_matrices, conv_pointwise, threads
-from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS
+from windowgrad.kernels.conv import choose as conv_grouped
+from windowgrad.kernels.conv.pointwise import products as conv_pointwise
+from windowgrad.kernels.conv.pointwise import ways as conv_matrices
+from windowgrad.kernels.runtime import threads
+from windowgrad.kernels.vector.tiles import BYTES, ROWS, VECTORS
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import threads
-from windowgrad.kernels.conv_exact import FORWARD, INPUT
-from windowgrad.kernels.conv_grouped import grouped
-from windowgrad.kernels.microkernel import BYTES, ROWS, VECTORS
+from windowgrad.kernels.conv.choose import grouped
+from windowgrad.kernels.conv.exact import FORWARD, INPUT
+from windowgrad.kernels.runtime import threads
+from windowgrad.kernels.vector.tiles import BYTES, ROWS, VECTORS
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 

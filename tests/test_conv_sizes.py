@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import cases, remainder, small_ints
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import threads
+from windowgrad.kernels.runtime import threads
 from windowgrad.ops import MEANINGS, OPS
 from windowgrad.params import ConvParams, TransposeParams
 

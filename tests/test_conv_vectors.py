@@ -10,7 +10,7 @@ PLAIN = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": "+sse2,+cx8,+fxsr,+mm
 CODE = """
 import numpy as np
 from windowgrad.geometry import Sliding
-from windowgrad.kernels.microkernel import BYTES
+from windowgrad.kernels.vector.tiles import BYTES
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams
 

@@ -8,11 +8,13 @@ from conv_ways import LANES, PANEL, ROLES, case, drawn, placed, poison, untouche
 
 import windowgrad as wg
 from windowgrad.geometry import Sliding
-from windowgrad.kernels import cells, conv_share, threads
-from windowgrad.kernels.conv_copy import HUGE
-from windowgrad.kernels.conv_exact import FORWARD, INPUT, WEIGHT
-from windowgrad.kernels.conv_grouped import WAYS
-from windowgrad.kernels.microkernel import ROWS
+from windowgrad.kernels import arrays as cells
+from windowgrad.kernels.conv import share as conv_share
+from windowgrad.kernels.conv.choose import WAYS
+from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
+from windowgrad.kernels.runtime import threads
+from windowgrad.kernels.vector.masked import HUGE
+from windowgrad.kernels.vector.tiles import ROWS
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 

@@ -4,9 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from windowgrad.kernels.exponential import exponential, logarithm, quick_logarithm, quick_power
-from windowgrad.kernels.jit import compiled
-from windowgrad.kernels.simd import load, store
+from windowgrad.kernels.runtime.jit import compiled
+from windowgrad.kernels.vector.exp_log import exponential, logarithm, quick_logarithm, quick_power
+from windowgrad.kernels.vector.ops import load, store
 
 
 @compiled

@@ -61,14 +61,14 @@ TORCH = "wg.max_pool2d(torch.ones(1, 4, 4), 2)"
 @pytest.mark.parametrize(
     ("prepare", "call", "module"),
     [
-        ("", POOL, "windowgrad.kernels.maximum"),
+        ("", POOL, "windowgrad.kernels.pool.max.entry"),
         ("", POOL, "numba"),
         ("", POOL, "numba.core.typing.templates"),
         ("", "wg.grad(wg.relu)(1.0); wg.nn.sgd(0.1).init((np.ones(3, np.float32),))", "optree"),
         (
             "x = np.ones(1 << 16, np.float32)",
             "wg.vjp(wg.relu, x)[1](x)",
-            "windowgrad.kernels.rectify",
+            "windowgrad.kernels.elementwise.relu",
         ),
         ("import torch", TORCH, "windowgrad.bridges.torch"),
         (

@@ -19,7 +19,7 @@ import os, signal, sys
 import numba.core.typeinfer
 import numpy as np
 from windowgrad import saving
-from windowgrad.kernels import jit
+from windowgrad.kernels.runtime import jit
 
 ENGINE = jit.cpu_target.target_context.codegen()._engine._ee  # LLVM, which calls back into Python
 
@@ -89,7 +89,7 @@ print(wg.max_pool2d(x, 2).tolist())
 """
 
 
-@pytest.mark.parametrize("module", ["numba.core.types", "numba.core.typing.templates", "windowgrad.kernels.jit"])
+@pytest.mark.parametrize("module", ["numba.core.types", "numba.core.typing.templates", "windowgrad.kernels.runtime.jit"])
 def test_ctrl_c_while_numba_is_imported_is_raised_and_the_next_call_computes(module):
     assert fresh(IMPORT.format(module=module)) == "interrupted\n[[5.0, 7.0], [13.0, 15.0]]\n"
 

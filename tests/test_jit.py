@@ -14,7 +14,7 @@ import pytest
 from numba.core import types
 from numba.extending import intrinsic
 
-from windowgrad.kernels import cache, jit
+from windowgrad.kernels.runtime import cache, jit
 
 
 @jit.helper

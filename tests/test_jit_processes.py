@@ -10,7 +10,7 @@ import pytest
 KERNELS = """
 import os, signal, sys
 import numpy as np
-from windowgrad.kernels import jit
+from windowgrad.kernels.runtime import jit
 
 @jit.helper
 def square(v):
@@ -111,5 +111,5 @@ def test_with_the_jit_switched_off_kernels_are_plain_functions(monkeypatch):
 
 
 def test_threads_and_buffers_do_not_load_numba():
-    code = "import sys, windowgrad.kernels.threads, windowgrad.kernels.buffers; print('numba' in sys.modules)"
+    code = "import sys, windowgrad.kernels.runtime.threads, windowgrad.kernels.runtime.buffers; print('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -8,7 +8,7 @@ from exact import same_bits
 
 import windowgrad as wg
 from windowgrad.geometry import Sliding
-from windowgrad.kernels.axes import has_many_rows
+from windowgrad.kernels.pool.axis_passes import has_many_rows
 
 CASES = [  # kernel, stride, padding, dilation, ceil mode, spatial sizes
     ((14, 3), 1, (2, 1), 1, False, (40, 33)),
@@ -47,7 +47,7 @@ def first_winner(cells):
 
 @pytest.fixture(params=[1 << 21, 40], ids=["whole", "in slabs"], autouse=True)
 def slab(request, monkeypatch):
-    monkeypatch.setattr("windowgrad.kernels.axes.SLAB", request.param)
+    monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.SLAB", request.param)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "int64", "bool"])
@@ -98,11 +98,11 @@ def test_a_window_of_thousands_of_rows_is_computed():
 
 def test_threads_and_blocks_change_no_bit_of_a_large_window(monkeypatch):
     x = np.random.default_rng(2).standard_normal((3, 90, 300)).astype(np.float32)
-    monkeypatch.setattr("windowgrad.kernels.threads.LEAST_WORK", 1)
+    monkeypatch.setattr("windowgrad.kernels.runtime.threads.LEAST_WORK", 1)
     expected = None
     for threads, cells in ((1, 1 << 15), (2, 1 << 13), (3, 1)):
-        monkeypatch.setattr("windowgrad.kernels.axes.CELLS", cells)
-        monkeypatch.setattr("windowgrad.kernels.axes.SLAB", cells)
+        monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.CELLS", cells)
+        monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.SLAB", cells)
         wg.set_num_threads(threads)
         found = wg.max_pool2d(x, 20, 1, 9), wg.avg_pool2d(x, 20, 1, 9)
         expected = expected or found

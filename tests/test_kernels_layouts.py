@@ -11,7 +11,7 @@ from strategies import ORDINARY
 
 import windowgrad as wg
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels import conv_plan
+from windowgrad.kernels.conv import plan as conv_plan
 from windowgrad.ops import OPS
 from windowgrad.params import MaxParams, MeanParams
 

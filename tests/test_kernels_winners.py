@@ -6,7 +6,7 @@ from exact import DTYPES, FLOATS, fractions_of, same_bits
 
 import windowgrad as wg
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels import winner_strips
+from windowgrad.kernels.pool.max import winner_strips
 from windowgrad.ops import MEANINGS, OPS
 from windowgrad.params import TIES, MaxParams
 
@@ -112,7 +112,7 @@ def test_a_gradient_is_the_same_bits_for_any_strips_and_threads(ties, monkeypatc
         params = MaxParams(geometry, ties)
         g = np.random.default_rng(8).standard_normal(geometry.out_shape(x.shape), dtype=np.float32)
         (expected,) = MAX.vjp(params, x, g)
-        monkeypatch.setattr("windowgrad.kernels.threads.LEAST_WORK", 1)
+        monkeypatch.setattr("windowgrad.kernels.runtime.threads.LEAST_WORK", 1)
         for block, threads in ((1, 1), (1000, 2), (3000, 3)):
             monkeypatch.setattr(winner_strips, "BLOCK", block)
             wg.set_num_threads(threads)

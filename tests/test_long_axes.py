@@ -9,8 +9,8 @@ import pytest
 import windowgrad as wg
 from windowgrad.dispatch import run
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
-from windowgrad.kernels import blocks
-from windowgrad.kernels.sections import sides_of
+from windowgrad.kernels.pool import blocks
+from windowgrad.kernels.pool.sections import sides_of
 from windowgrad.ops import OPS
 from windowgrad.params import MaxParams, MeanParams, SmoothParams
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from windowgrad.kernels.magnitudes import magnitudes
+from windowgrad.kernels.conv.range_check import magnitudes
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -10,8 +10,10 @@ from test_error_bounds import check_smooth
 
 import windowgrad as wg
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels import parts, smooth_pairs, threads
-from windowgrad.kernels.plan import plan
+from windowgrad.kernels.pool.plan import plan
+from windowgrad.kernels.pool.smooth import pairs as smooth_pairs
+from windowgrad.kernels.pool.smooth import parts
+from windowgrad.kernels.runtime import threads
 from windowgrad.ops import MEANINGS, OPS
 from windowgrad.params import SmoothParams
 
@@ -112,7 +114,7 @@ def test_in_float64_both_paths_are_one_function(geometry, beta, monkeypatch):
     params = SmoothParams(geometry, beta)
     dx, g = rng.standard_normal(x.shape), rng.standard_normal(geometry.out_shape(x.shape))
     one = SMOOTH.forward(params, x), SMOOTH.jvp(params, x, dx), *SMOOTH.vjp(params, x, g)
-    monkeypatch.setattr(wg.kernels.smooth_cells, "weigh", without_middles)
+    monkeypatch.setattr(wg.kernels.pool.smooth.cells, "weigh", without_middles)
     other = SMOOTH.forward(params, x), SMOOTH.jvp(params, x, dx), *SMOOTH.vjp(params, x, g)
     for a, b in zip(one, other, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from windowgrad.errors import KindError, OptionError
-from windowgrad.kernels import threads
+from windowgrad.kernels.runtime import threads
 
 LARGE = threads.LEAST_WORK
 

@@ -6,11 +6,13 @@ import sys
 import pytest
 from interpreter import fresh
 
-from windowgrad.kernels import threads
+from windowgrad.kernels.runtime import threads
 
 
 def script(code, **environment):
-    return fresh("import os, signal, sys, threading, time\nfrom windowgrad.kernels import threads\n" + code, **environment)
+    return fresh(
+        "import os, signal, sys, threading, time\nfrom windowgrad.kernels.runtime import threads\n" + code, **environment
+    )
 
 
 def test_small_work_stays_on_the_calling_thread_and_starts_no_other():

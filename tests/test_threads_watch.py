@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from windowgrad.kernels import jit, spin, threads
+from windowgrad.kernels.runtime import jit, spin, threads
 
 LARGE = threads.LEAST_WORK
 
@@ -21,7 +21,7 @@ def two_threads_of_two(monkeypatch):
 
 def test_the_loop_is_not_made_before_kernels_are(monkeypatch):
     monkeypatch.setattr(spin, "loop", None)
-    monkeypatch.delitem(sys.modules, "windowgrad.kernels.jit")
+    monkeypatch.delitem(sys.modules, "windowgrad.kernels.runtime.jit")
     spin.prepare()
     assert spin.loop is None
     assert not spin.Word().passed(0)

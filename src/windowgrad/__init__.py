@@ -8,8 +8,8 @@ from windowgrad.bridges import leaves as _leaves
 from windowgrad.errors import GradientError, KindError, OptionError, WindowError, WindowgradError
 from windowgrad.functional import *  # noqa: F403  # its __all__ is the list of public functions, in one place
 from windowgrad.functional import __all__ as _functions
-from windowgrad.kernels.buffers import get_buffer_cap, set_buffer_cap
-from windowgrad.kernels.threads import get_num_threads, set_num_threads
+from windowgrad.kernels.runtime.buffers import get_buffer_cap, set_buffer_cap
+from windowgrad.kernels.runtime.threads import get_num_threads, set_num_threads
 from windowgrad.spec import Dual
 
 __all__ = [

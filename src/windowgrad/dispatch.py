@@ -20,9 +20,9 @@ import numpy as np
 
 from windowgrad import output, peak
 from windowgrad.arguments import counted, is_masked
+from windowgrad.dtypes import conv_dtype, float_of, is_supported, native
 from windowgrad.errors import DivisionError, KindError, OptionError, WindowError, WindowgradError, show
 from windowgrad.interrupts import put_off
-from windowgrad.kernels.dtypes import conv_dtype, float_of, is_supported, native
 from windowgrad.loading import loading
 from windowgrad.memory import refuse_unallocatable
 from windowgrad.params import Params
@@ -32,13 +32,13 @@ NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple,
 
 KERNELS: dict[str, tuple[str, str, Callable[..., np.dtype[Any]]]] = {
     # operator          (module of kernels, prefix of its functions there, dtype of the result from those of the inputs)
-    "max_pool": ("maximum", "max", lambda x: x),
-    "avg_pool": ("mean", "mean", float_of),
-    "smooth_max_pool": ("smooth", "smooth", float_of),
-    "conv": ("convolution", "conv", conv_dtype),
-    "conv_transpose": ("convolution", "conv", conv_dtype),
-    "pad": ("padding", "pad", lambda x: x),
-    "unpad": ("padding", "unpad", lambda x: x),
+    "max_pool": ("pool.max.entry", "max", lambda x: x),
+    "avg_pool": ("pool.mean.entry", "mean", float_of),
+    "smooth_max_pool": ("pool.smooth.entry", "smooth", float_of),
+    "conv": ("conv.entry", "conv", conv_dtype),
+    "conv_transpose": ("conv.entry", "conv", conv_dtype),
+    "pad": ("elementwise.pad", "pad", lambda x: x),
+    "unpad": ("elementwise.pad", "unpad", lambda x: x),
 }
 WRITERS = frozenset(
     {"max_pool", "avg_pool", "smooth_max_pool", "conv", "conv_transpose"}

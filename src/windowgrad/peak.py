@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.sections import sides_of
+from windowgrad.kernels.pool.sections import sides_of
 from windowgrad.memory import refuse_peak
 from windowgrad.params import MaxParams, Params, PoolParams, Shape
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from windowgrad import functional as wg
+from windowgrad.dtypes import is_supported
 from windowgrad.errors import KindError, OptionError, show
 from windowgrad.geometry import Global, Sliding
-from windowgrad.kernels.dtypes import is_supported
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, MaxParams, MeanParams, Params, SmoothParams, TransposeParams
 
@@ -82,8 +82,8 @@ def run(names: Sequence[str], console: Console) -> None:
 
 
 def cache() -> Path:
-    from windowgrad.kernels.cache import VARIABLE
-    from windowgrad.kernels.jit import cache_folder  # this loads Numba
+    from windowgrad.kernels.runtime.cache import VARIABLE
+    from windowgrad.kernels.runtime.jit import cache_folder  # this loads Numba
 
     folder = cache_folder()
     if folder is None:

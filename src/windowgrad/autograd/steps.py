@@ -15,7 +15,7 @@ import numpy as np
 from windowgrad.autograd.arrays import add
 from windowgrad.autograd.tracer import Tracer, highest
 from windowgrad.dispatch import run
-from windowgrad.kernels.dtypes import float_of
+from windowgrad.dtypes import float_of
 from windowgrad.ops import OPS
 from windowgrad.params import Params
 from windowgrad.spec.op import Op

@@ -14,8 +14,8 @@ from windowgrad.autograd.arrays.records import EachParams, MatmulParams, PairPar
 from windowgrad.autograd.arrays.rules import Array, by_cell, by_ufunc, native_op, sum_to
 from windowgrad.autograd.arrays.shapes import reshape, transpose
 from windowgrad.dispatch import run
+from windowgrad.dtypes import conv_dtype
 from windowgrad.functional.call import Call
-from windowgrad.kernels.dtypes import conv_dtype
 from windowgrad.params import Params, Shape
 from windowgrad.spec import scalar
 

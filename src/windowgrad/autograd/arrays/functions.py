@@ -14,10 +14,10 @@ from windowgrad.autograd.arrays.operands import operand
 from windowgrad.autograd.arrays.records import AlikeParams, EachParams
 from windowgrad.autograd.arrays.rules import Array, by_cell, native_op
 from windowgrad.dispatch import run
+from windowgrad.dtypes import float_of
 from windowgrad.errors import KindError
 from windowgrad.functional.call import Call
 from windowgrad.interrupts import put_off
-from windowgrad.kernels.dtypes import float_of
 from windowgrad.loading import loading
 from windowgrad.params import Params
 from windowgrad.spec import order, scalar
@@ -148,7 +148,7 @@ def _relu_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
 def _rectify() -> Any:
     """It loads Numba, so not before it is needed."""
     with put_off(), loading:
-        from windowgrad.kernels import rectify
+        from windowgrad.kernels.elementwise import relu as rectify
     return rectify
 
 

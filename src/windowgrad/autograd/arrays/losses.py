@@ -16,10 +16,10 @@ from windowgrad.autograd.arrays.reductions import averaged, averaged_objects, di
 from windowgrad.autograd.arrays.reductions import sum as total
 from windowgrad.autograd.arrays.rules import Array, added, cast, native_op, repeated_like
 from windowgrad.dispatch import run
+from windowgrad.dtypes import conv_dtype, float_of
 from windowgrad.errors import KindError, OptionError, show
 from windowgrad.functional.call import Call
 from windowgrad.functional.remember import remember
-from windowgrad.kernels.dtypes import conv_dtype, float_of
 from windowgrad.params import Params
 from windowgrad.spec import order, scalar
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.dtypes import is_float, is_supported
 from windowgrad.errors import OptionError, show
-from windowgrad.kernels.dtypes import is_float, is_supported
 
 PLAIN = frozenset({int, float, bool})
 SAFE = 2**15

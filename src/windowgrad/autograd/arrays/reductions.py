@@ -12,10 +12,10 @@ from windowgrad.autograd.arrays.operands import operand
 from windowgrad.autograd.arrays.records import ReduceParams
 from windowgrad.autograd.arrays.rules import Array, added, cast, native_op, repeated_like, total
 from windowgrad.dispatch import run
+from windowgrad.dtypes import float_of, is_float
 from windowgrad.errors import WindowError
 from windowgrad.functional.call import Call
 from windowgrad.functional.remember import remember
-from windowgrad.kernels.dtypes import float_of, is_float
 from windowgrad.spec import scalar
 
 A = TypeVar("A")

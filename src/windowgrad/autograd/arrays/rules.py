@@ -16,8 +16,8 @@ import numpy as np
 from windowgrad.autograd.arrays.operands import boxed
 from windowgrad.autograd.arrays.records import CastParams, CollectParams, RepeatParams
 from windowgrad.dispatch import run
+from windowgrad.dtypes import is_float
 from windowgrad.errors import KindError
-from windowgrad.kernels.dtypes import is_float
 from windowgrad.params import Params, Shape
 from windowgrad.spec.op import Op
 from windowgrad.spec.scalar import cells

@@ -15,8 +15,8 @@ import dask.array as da
 import numpy as np
 from dask.base import tokenize
 
+from windowgrad.dtypes import float_of, is_float, native
 from windowgrad.errors import WindowError
-from windowgrad.kernels.dtypes import float_of, is_float, native
 from windowgrad.spec.op import Op
 from windowgrad.spec.scalar import divide
 

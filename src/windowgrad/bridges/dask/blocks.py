@@ -13,8 +13,8 @@ from windowgrad.bridges.dask.cuts import Cut, geometry_of, line
 from windowgrad.bridges.dask.graph import Block, joined
 from windowgrad.dispatch import run
 from windowgrad.geometry import Sliding, index_of, place_of
-from windowgrad.kernels.conv_bias import channel_sums
-from windowgrad.kernels.plan import plan
+from windowgrad.kernels.conv.bias_gradient import channel_sums
+from windowgrad.kernels.pool.plan import plan
 from windowgrad.ops import MEANINGS
 from windowgrad.params import ConvParams, MeanParams, PoolParams, TransposeParams
 from windowgrad.spec.op import Op

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.dispatch import result_dtype
-from windowgrad.kernels.dtypes import derivative_of
+from windowgrad.dtypes import derivative_of
 from windowgrad.spec.op import Op
 
 DType = np.dtype[Any]

@@ -17,9 +17,9 @@ from windowgrad.bridges.dask.graph import Job, Operand, blocks, item
 from windowgrad.bridges.dask.graph import kept as as_it_was
 from windowgrad.bridges.dask.kinds import derivative, pushed
 from windowgrad.geometry import Adaptive, Global
-from windowgrad.kernels.axes import has_many_rows
-from windowgrad.kernels.plan import regularity
-from windowgrad.kernels.spans import depth_of
+from windowgrad.kernels.pool.axis_passes import has_many_rows
+from windowgrad.kernels.pool.plan import regularity
+from windowgrad.kernels.pool.window_spans import depth_of
 from windowgrad.params import MeanParams, PoolParams
 from windowgrad.spec.op import Op
 

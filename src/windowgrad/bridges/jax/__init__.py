@@ -12,8 +12,8 @@ import numpy as np
 
 from windowgrad.bridges.jax.rules import bind, pulled, pushed
 from windowgrad.dispatch import KERNELS, argument_names, check_array, computes_itself, route
+from windowgrad.dtypes import machine_float, native
 from windowgrad.errors import KindError
-from windowgrad.kernels.dtypes import machine_float, native
 from windowgrad.params import Params, SmoothParams
 from windowgrad.spec.op import Op
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from windowgrad.dispatch import result_dtype, run
 from windowgrad.errors import KindError, WindowError
-from windowgrad.kernels import fenv
+from windowgrad.kernels.runtime import fenv
 from windowgrad.output import INDICES
 from windowgrad.params import Params
 from windowgrad.spec.op import Op

@@ -18,8 +18,8 @@ from jax.interpreters import mlir
 
 from windowgrad.bridges.jax import host
 from windowgrad.dispatch import result_dtype
+from windowgrad.dtypes import derivative_of
 from windowgrad.errors import KindError
-from windowgrad.kernels.dtypes import derivative_of
 from windowgrad.output import INDICES
 from windowgrad.params import Params
 from windowgrad.spec.op import Op

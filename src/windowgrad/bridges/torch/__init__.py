@@ -17,8 +17,8 @@ from torch.overrides import handle_torch_function, has_torch_function
 from windowgrad.bridges.torch import graph, recorded
 from windowgrad.bridges.torch.rules import RULES, applied
 from windowgrad.dispatch import argument_names
+from windowgrad.dtypes import machine_float
 from windowgrad.errors import KindError
-from windowgrad.kernels.dtypes import machine_float
 from windowgrad.ops import MEANINGS
 from windowgrad.params import Params, SmoothParams
 from windowgrad.spec.op import Op

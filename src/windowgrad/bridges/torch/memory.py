@@ -13,8 +13,8 @@ import torch
 
 from windowgrad.bridges.torch.formats import formatted, has_channels_last
 from windowgrad.dispatch import argument_names, result_dtype, run
+from windowgrad.dtypes import derivative_of
 from windowgrad.errors import KindError
-from windowgrad.kernels.dtypes import derivative_of
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 

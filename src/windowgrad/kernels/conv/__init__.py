@@ -1,0 +1,1 @@
+"""Convolution, its two gradients, and transposed convolution. `choose` says which kernel computes a call."""

@@ -1,0 +1,150 @@
+"""The convolution of given shapes, and which kernel computes it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from windowgrad.kernels.conv import exact as conv_exact
+from windowgrad.kernels.conv import plan as conv_plan
+from windowgrad.kernels.conv.depthwise import ways as conv_boxes
+from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
+from windowgrad.kernels.conv.gemm import ways as conv_packed
+from windowgrad.kernels.conv.plan import Array, Shape
+from windowgrad.kernels.conv.pointwise import ways as conv_matrices
+from windowgrad.kernels.conv.shapes import WORK, Pass, Way
+from windowgrad.kernels.runtime.threads import run
+from windowgrad.params import ConvParams, TransposeParams
+
+WAYS: dict[int, tuple[Way, ...]] = {
+    FORWARD: (conv_matrices.PLANES, conv_boxes.THREE, conv_boxes.SHIFTED, conv_packed.DEPTHWISE, conv_packed.PRODUCTS),
+    INPUT: (conv_matrices.PLANES, conv_boxes.THREE, conv_boxes.SHIFTED, conv_packed.DEPTHWISE, conv_packed.PRODUCTS),
+    WEIGHT: (
+        conv_matrices.WEIGHT,
+        conv_boxes.NINE_WEIGHT,
+        conv_boxes.SHIFTED_WEIGHT,
+        conv_packed.DEPTHWISE_WEIGHT,
+        conv_packed.WEIGHT_PRODUCTS,
+    ),
+}
+"""The kernels of each role, the fastest first. The first that may be used and is worth it is taken; the last may always be."""
+
+
+class Grouped:
+    """The convolution from shape `x` to shape `y`. Its methods compute into flat arrays of one dtype."""
+
+    def __init__(self, params: ConvParams, x: Shape, w: Shape, y: Shape) -> None:
+        rank = params.window.rank
+        self.params, self.window, self.groups = params, params.window, params.groups
+        self.images, self.outs, self.ins = math.prod(y[: len(y) - rank - 1]), w[0] // params.groups, w[1]
+        self.spatial, self.grid, self.kernel = x[len(x) - rank :], y[len(y) - rank :], w[2:]
+        terms = self.images * self.groups * self.outs * self.ins * math.prod(self.grid) * math.prod(self.kernel)
+        self.work, self.regular = terms // WORK, terms > 0 and conv_plan.is_regular(params.window, self.spatial)
+        self.choices: dict[tuple[int, int], tuple[Way, Pass]] = {}
+
+    @cached_property
+    def alone(self) -> Grouped:
+        """The same for one sample of the batch."""
+        return grouped(self.params, self.sample, (self.groups * self.outs, self.ins, *self.kernel))[0]
+
+    @property
+    def sample(self) -> Shape:
+        """The shape of one sample of what goes in."""
+        return self.groups * self.ins, *self.spatial
+
+    @cached_property
+    def passes(self) -> tuple[Pass, Pass]:
+        """(forward, input gradient) of a regular convolution."""
+        forward = Pass(self.window, False, self.images, self.groups, self.outs, self.ins, self.spatial, self.grid)
+        return forward, replace(forward, back=True, rows=self.ins, channels=self.outs, size=self.grid, grid=self.spatial)
+
+    def ways(self, role: int, itemsize: int) -> list[Way]:
+        """The kernels that may be used for numbers of this size."""
+        return [way for way in WAYS[role] if way.holds(self.told(role), itemsize)]
+
+    def told(self, role: int) -> Pass:
+        """What the kernels of a role are told."""
+        return self.passes[role == INPUT]
+
+    def chosen(self, role: int, itemsize: int) -> tuple[Way, Pass]:
+        found = self.choices.get((role, itemsize))
+        if found is None:
+            one = self.told(role)
+            found = next(way for way in self.ways(role, itemsize) if way.worth(one)), one
+            self.choices[role, itemsize] = found
+        return found
+
+    def compute(self, role: int, a: Array, b: Array, bias: Array, out: Array, adds: bool) -> int:
+        """The output from x and the weight, the input gradient from g and the weight, or the weight gradient from x and g.
+
+        Gives the strange lanes of the result (see HUGE).
+        """
+        way, one = self.chosen(role, out.itemsize)
+        return way.run(one, a, b, bias, out, adds)
+
+    def beside_padding(self, role: int) -> int:
+        """Which of the two factors of a product a padded cell meets, as a zero, in the kernels of `WAYS`."""
+        return 1
+
+    def exactly(self, role: int, x: Array, w: Array, y: Array) -> None:
+        """Adds to x, w or y, by its role, product by product."""
+        tables = self.window.tables(self.spatial)
+        ranges = [met(t, n, k) for t, n, k in zip(tables, self.grid, self.kernel, strict=True)]
+        low, high, cell = (np.concatenate([r[i] for r in ranges]) for i in range(3))
+        steps = [min(s, n) for s, n in zip(self.window.stride, self.spatial, strict=True)]
+        axes = [np.array(a, dtype=np.int64) for a in (self.spatial, self.grid, self.kernel, steps)]
+        sizes = self.images, self.groups, self.outs, self.ins
+        jobs = self.groups * (self.images * self.outs, self.images * self.ins, self.outs * self.ins)[role]
+
+        def task(first: int, last: int) -> None:
+            conv_exact.every_product(role, x, w, y, sizes, (*axes, low, high, cell), first, last)
+
+        run(task, jobs, self.work)
+
+
+def met(table: Any, outputs: int, kernel: int) -> tuple[Array, Array, Array]:
+    """For each tap of an axis: the first output that meets a real cell there, the end of those outputs, and the first cell."""
+    skip, count = table.skip[:outputs], table.count[:outputs]
+    found = []
+    for tap in range(kernel):
+        real = np.flatnonzero((skip <= tap) & (tap < skip + count))
+        low, high = (int(real[0]), int(real[-1]) + 1) if len(real) else (0, 0)
+        found.append((low, high, int(table.start[low] + (tap - skip[low]) * table.step) if high else 0))
+    columns = np.array(found, np.int64).reshape(-1, 3).T
+    return columns[0].copy(), columns[1].copy(), columns[2].copy()
+
+
+class Transposed(Grouped):
+    """The adjoint: what goes in is the convolution's output, what comes out its input."""
+
+    def __init__(self, params: ConvParams, x: Shape, w: Shape, y: Shape) -> None:
+        super().__init__(params, y, w, x)
+
+    @property
+    def sample(self) -> Shape:
+        return self.groups * self.outs, *self.grid
+
+    def compute(self, role: int, a: Array, b: Array, bias: Array, out: Array, adds: bool) -> int:
+        a, b = (b, a) if role == WEIGHT else (a, b)
+        return super().compute(ADJOINT[role], a, b, bias, out, adds)
+
+    def exactly(self, role: int, x: Array, w: Array, y: Array) -> None:
+        super().exactly(ADJOINT[role], y, w, x)
+
+    def beside_padding(self, role: int) -> int:
+        return 0 if role == WEIGHT else 1
+
+
+ADJOINT = {FORWARD: INPUT, INPUT: FORWARD, WEIGHT: WEIGHT}
+"""The role in the convolution of each role in its adjoint."""
+
+
+@lru_cache(maxsize=512)
+def grouped(params: ConvParams, x: Shape, w: Shape) -> tuple[Grouped, Shape]:
+    """The convolution of these shapes, and the shape of its output."""
+    kind, out = Transposed if isinstance(params, TransposeParams) else Grouped, params.out_shape(x, w)
+    return kind(params, x, w, out), out

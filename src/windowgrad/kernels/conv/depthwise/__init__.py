@@ -1,0 +1,1 @@
+"""Each channel by itself: no channels to sum over."""

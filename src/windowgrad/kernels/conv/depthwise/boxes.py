@@ -1,0 +1,167 @@
+"""The plan of a convolution of single planes: where the cells of a plane go so that every tap is a shifted load.
+
+A plane is copied into a box with its padding, cells that lie a stride apart side by side (a box for each phase of the
+stride). There the cell that pixel o meets at tap t stands at P(o) + Q(t), and P is a sum over axes: so all pixels of a
+plane are one long row, in which pixels of the grid are followed by some that are none, and are dropped when it is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from windowgrad.geometry import Sliding
+from windowgrad.kernels.conv.plan import Gather, Shape, backwards, forwards, strides
+
+Array = np.ndarray[Any, Any]
+
+LARGEST = 1 << 16
+"""Cells of the box of a plane: it should stay in the second cache."""
+WASTE = 3
+"""How many times larger than its planes a box may be; padding that is larger than the plane is not worth a copy."""
+
+
+TOGETHER = 1 << 13
+"""Cells of the boxes that are filled one after the other: they should stay in the first cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """Row r of the input goes from ins[r, 0] to ins[r, 1]: of its `width` cells, the k-th of every len(apart) to apart[k] on.
+
+    Pixels of phase f of the output are the sums over lists[:, i] = (Q, place in the weight), starts[f] ≤ i < starts[f + 1];
+    they are `flat` in a row. Row r of the output takes its pixels
+    from outs[r, 0] of the phase outs[r, 2], and from the `phases` − 1 following ones in turn, to outs[r, 1]; it has
+    `out_width` of them. `real` tells which of the row are pixels of the grid. Of two axes, the output has `rows` along the
+    first, and the box is `pitch` wide.
+    """
+
+    cells: int
+    flat: int
+    width: int
+    out_width: int
+    phases: int
+    apart: Array
+    ins: Array
+    outs: Array
+    starts: Array
+    lists: Array
+    real: Array
+    rows: int
+    pitch: int
+
+    @cached_property
+    def reach(self) -> int:
+        """Where the last tap of the first pixel is."""
+        return int(self.lists[0].max())
+
+    @lru_cache  # noqa: B019 - plans are few, and kept anyway
+    def by_place(self, several: int) -> Array:
+        """Where each listed tap is, in the order of the weight; more of them follow, to make it a multiple of `several`."""
+        places = self.lists[0][np.argsort(self.lists[1])]
+        return np.append(places, np.zeros(-len(places) % several, np.int64))
+
+    @lru_cache  # noqa: B019 - plans are few, and kept anyway
+    def masks(self, lanes: int) -> Array:
+        """The bits of the pixels of the grid in each vector of the flat row."""
+        whole = np.pad(self.real, (0, -self.flat % lanes)).reshape(-1, lanes).astype(np.int64)
+        return np.asarray((whole << np.arange(lanes)).sum(axis=1))
+
+
+@lru_cache(maxsize=512)
+def plan(window: Sliding, spatial: Shape, grid: Shape, back: bool) -> Planes | None:
+    """The plan of the forward pass or of the input gradient; None where a box would be too large."""
+    ones = (1,) * len(grid)
+    if back:
+        return planes(backwards(window, spatial, grid), grid, spatial, ones, window.stride)
+    return planes((forwards(window, spatial, grid),), spatial, grid, window.stride, ones)
+
+
+def planes(gathers: tuple[Gather, ...], size: Shape, out: Shape, step: Shape, out_step: Shape) -> Planes | None:
+    rank = len(size)
+    taps = [one.own_axes[3].reshape(-1, rank) for one in gathers]
+    if not taps:
+        return None
+    grid = [-(-n // s) for n, s in zip(out, out_step, strict=True)]
+    low = [min(int(t[:, a].min()) for t in taps) for a in range(rank)]
+    high = [max(int(t[:, a].max()) for t in taps) + (grid[a] - 1) * step[a] for a in range(rank)]
+    box = tuple(-(-(h - lo + 1) // s) for lo, h, s in zip(low, high, step, strict=True))
+    pitch, inner = strides(box), math.prod(box)
+    cells = inner * math.prod(step)
+    if cells > LARGEST or cells > WASTE * (math.prod(size) + math.prod(out) + 64):
+        return None
+
+    def place(cell: tuple[int, ...], axes: range) -> int:
+        """Where a cell stands, as far as these axes tell."""
+        found = 0
+        for a in axes:
+            index, phase = divmod(cell[a] - low[a], step[a])
+            found += index * pitch[a] + phase * math.prod(step[a + 1 :]) * inner
+        return found
+
+    flat = sum((n - 1) * p for n, p in zip(grid, pitch, strict=True)) + 1
+    first, last = [max(0, lo) for lo in low], [min(n, h + 1) for n, h in zip(size, high, strict=True)]
+    outer, x_steps = range(rank - 1), strides(size)
+    every = product(*(range(first[a], last[a]) for a in outer))
+    ins = [(sum(c[a] * x_steps[a] for a in outer) + first[-1], place(c, outer)) for c in every]
+    row = range(rank - 1, rank)
+    apart = [place((0,) * (rank - 1) + (first[-1] + k,), row) for k in range(step[-1])]
+    phases = [min(s, n) for s, n in zip(out_step, out, strict=True)]
+    by_phase = dict(zip((phase_of(one.out_axes[2], out) for one in gathers), zip(taps, gathers, strict=True), strict=True))
+    starts, lists = [0], []
+    for phase in product(*map(range, phases)):
+        if phase in by_phase:
+            table, one = by_phase[phase]
+            lists += sorted((place(tuple(map(int, t)), range(rank)), int(k)) for t, k in zip(table, one.places, strict=True))
+        starts.append(len(lists))
+    return Planes(
+        cells,
+        flat,
+        max(0, last[-1] - first[-1]),
+        out[-1],
+        phases[-1],
+        np.array(apart, np.int64),
+        np.array(ins, np.int64).reshape(-1, 2),
+        np.array(list(rows_out(out, out_step, phases, pitch)), np.int64).reshape(-1, 3),
+        np.array(starts, np.int64),
+        np.array(lists, np.int64).reshape(-1, 2).T.copy(),
+        real(grid, pitch, flat),
+        out[0] if rank == 2 else 0,
+        pitch[0],
+    )
+
+
+def phase_of(origin: int, size: Shape) -> Shape:
+    found = []
+    for step in strides(size):
+        phase, origin = divmod(origin, step)
+        found.append(phase)
+    return tuple(found)
+
+
+def rows_out(out: Shape, step: Shape, phases: list[int], pitch: Shape) -> Iterator[tuple[int, int, int]]:
+    outer, y_steps = range(len(out) - 1), strides(out)
+    for o in product(*(range(out[a]) for a in outer)):
+        yield (
+            sum(o[a] // step[a] * pitch[a] for a in outer),
+            sum(o[a] * y_steps[a] for a in outer),
+            sum(o[a] % step[a] * math.prod(phases[a + 1 :]) for a in outer),
+        )
+
+
+def real(grid: list[int], pitch: Shape, flat: int) -> Array:
+    """1 for each pixel of the grid in the flat row, 0 for the others."""
+    found = np.zeros(flat, np.uint8)
+    found[sum(np.ix_(*(np.arange(n) * p for n, p in zip(grid, pitch, strict=True)))).reshape(-1)] = 1  # type: ignore[union-attr]
+    return found
+
+
+def together(cells: int) -> int:
+    """How many planes that need so many cells are done together."""
+    return max(1, min(16, TOGETHER // cells))

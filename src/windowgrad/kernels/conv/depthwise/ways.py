@@ -1,0 +1,141 @@
+"""Each channel by itself, in boxes (see `conv_planes`): when each kernel may be used, and how threads share the planes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from windowgrad.kernels.conv.depthwise import boxes as conv_planes
+from windowgrad.kernels.conv.depthwise.boxes import Planes
+from windowgrad.kernels.conv.depthwise.shifted import BLOCK, shifted
+from windowgrad.kernels.conv.depthwise.shifted_weight import TAPS, shifted_weight
+from windowgrad.kernels.conv.depthwise.three_rows import HIGH, three_rows
+from windowgrad.kernels.conv.depthwise.three_rows_weight import TAPS as NINE
+from windowgrad.kernels.conv.depthwise.three_rows_weight import three_weight
+from windowgrad.kernels.conv.gemm.weight import any_strange
+from windowgrad.kernels.conv.plan import Array
+from windowgrad.kernels.conv.shapes import Pass, Way
+from windowgrad.kernels.conv.share import room, shared
+from windowgrad.kernels.vector.tiles import BYTES
+
+SHIFT_WORK = 2
+"""How much longer a product takes where a plane stands in a box, for the choice of threads."""
+
+
+# --- when --------------------------------------------------------------------------------------------------------
+
+
+def boxed(one: Pass) -> Planes:
+    plan = one.planes
+    assert plan is not None
+    return plan
+
+
+def may_shift(one: Pass, itemsize: int) -> bool:
+    """`shifted`: each plane of y comes from one of x, and the plane fits in a box. Any taps may be listed, in any phases."""
+    return one.by_planes and one.planes is not None
+
+
+def may_sum_three(one: Pass, itemsize: int) -> bool:
+    """`three_rows`: a plane of two axes in a box, whose taps are three rows that follow each other there.
+
+    The input and the output have one phase each, so that rows of x and of y are copied and stored as they are. The plan
+    lists every tap of the weight: an input gradient with a stride may meet fewer, even if it has one phase. The i-th tap of
+    the second and the third row stands one and two rows of the box after the i-th one of the first.
+    """
+    plan = one.planes
+    if not may_shift(one, itemsize) or plan is None or not plan.rows or len(plan.starts) != 2 or len(plan.apart) != 1:
+        return False
+    places = plan.lists[0]
+    if len(places) != one.taps or one.taps % 3:
+        return False
+    return bool((np.diff(places.reshape(3, -1), axis=0) == plan.pitch).all())
+
+
+def may_shift_weight(one: Pass, itemsize: int) -> bool:
+    """`shifted_weight`: as `shifted`, of a forward pass; its output has one phase, which lists every tap of the weight once."""
+    plan = one.planes
+    return may_shift(one, itemsize) and plan is not None and not one.back and lists_all(plan, one.taps)
+
+
+def lists_all(plan: Planes, taps: int) -> bool:
+    return len(plan.starts) == 2 and np.array_equal(np.sort(plan.lists[1]), np.arange(taps))
+
+
+def may_sum_nine(one: Pass, itemsize: int) -> bool:
+    """`three_weight`: as `three_rows`, for a weight of 3 × 3 in a forward pass that lists each of its taps once.
+
+    In the order of the weight, too, its rows follow each other in the box.
+    """
+    if not (may_sum_three(one, itemsize) and may_shift_weight(one, itemsize) and one.window.kernel == (3, 3)):
+        return False
+    places = boxed(one).by_place(1).reshape(3, 3)
+    return bool((np.diff(places, axis=0) == boxed(one).pitch).all())
+
+
+# --- how ---------------------------------------------------------------------------------------------------------
+
+
+def shift(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
+    plan, block = boxed(one), BLOCK * BYTES // y.itemsize
+    pitch = -(-plan.flat // block) * block
+    cells, sums = max(plan.reach + pitch, plan.cells), pitch * (len(plan.starts) - 1)
+    some = conv_planes.together(cells + sums)
+    widths = plan.width, plan.out_width, plan.phases
+    sizes = one.groups, one.cells, one.pixels, one.taps, cells, pitch, *widths, some
+    tables = plan.apart, plan.ins, plan.outs, plan.starts, plan.lists
+
+    def task(first: int, last: int) -> int:
+        work, _ = room.get(some * (cells + sums) + block, y.dtype)
+        return int(shifted(x, w, y, bias, work, *tables, sizes, (first, last, adds)))
+
+    return shared(task, one.images * one.groups, SHIFT_WORK * one.work)
+
+
+def sum_three(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
+    plan = boxed(one)
+    ends = plan.reach + (plan.rows + HIGH) * plan.pitch + 2 * BYTES
+    box = max(ends, plan.cells), plan.pitch, plan.width, int(plan.apart[0])
+    sizes = one.groups, one.cells, plan.rows, plan.out_width, *box
+
+    def task(first: int, last: int) -> int:
+        work, _ = room.get(box[0], y.dtype)
+        return int(three_rows(x, w, y, bias, work, plan.ins, plan.lists, sizes, (first, last, adds)))
+
+    return shared(task, one.images * one.groups, SHIFT_WORK * one.work)
+
+
+def shift_weight(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
+    plan, lanes = boxed(one), BYTES // gw.itemsize
+    bits, places = plan.masks(lanes), plan.by_place(TAPS)
+    pitch = len(bits) * lanes
+    cells = max(plan.reach + pitch, plan.cells)
+    some, widths = conv_planes.together(cells + pitch), (plan.width, plan.out_width)
+    sizes = one.images, one.groups, one.cells, one.pixels, one.taps, cells, pitch, *widths, some
+
+    def task(first: int, last: int) -> int:
+        work, _ = room.get(some * (cells + pitch + len(places) * lanes), gw.dtype)
+        shifted_weight(x, g, gw, work, plan.apart, plan.ins, plan.outs, places, bits, sizes, (first, last))
+        return int(any_strange(gw, first * one.taps, last * one.taps))
+
+    return shared(task, one.groups, SHIFT_WORK * one.work)
+
+
+def sum_nine(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
+    plan, lanes = boxed(one), BYTES // gw.itemsize
+    cells = max(plan.cells, plan.reach + plan.rows * plan.pitch + 2 * BYTES)
+    some = conv_planes.together(one.cells)
+    box = cells, plan.pitch, plan.width, int(plan.apart[0])
+    sizes = one.images, one.groups, some, one.cells, plan.rows, plan.out_width, *box
+
+    def task(first: int, last: int) -> int:
+        work, _ = room.get(cells + some * NINE * lanes, gw.dtype)
+        three_weight(x, g, gw, work, plan.ins, plan.by_place(1), sizes, (first, last))
+        return int(any_strange(gw, first * NINE, last * NINE))
+
+    return shared(task, one.groups, SHIFT_WORK * one.work)
+
+
+THREE = Way("three_rows", may_sum_three, sum_three)
+SHIFTED = Way("shifted", may_shift, shift)
+NINE_WEIGHT = Way("three_weight", may_sum_nine, sum_nine)
+SHIFTED_WEIGHT = Way("shifted_weight", may_shift_weight, shift_weight)

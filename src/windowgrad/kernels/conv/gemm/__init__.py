@@ -1,0 +1,1 @@
+"""Any geometry: panels of weights and cells are packed, and multiplied tile by tile."""

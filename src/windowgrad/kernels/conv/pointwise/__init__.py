@@ -1,0 +1,1 @@
+"""Windows of one cell: products of matrices that are read where they are."""

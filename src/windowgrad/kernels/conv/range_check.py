@@ -1,0 +1,77 @@
+"""How small the cells of an array are, zeros left out, and whether all are finite: one pass, and nothing is copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from windowgrad.kernels.runtime.jit import kernel
+from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.vector.loops import INT, Emitter
+from windowgrad.kernels.vector.ops import address
+from windowgrad.kernels.vector.types import call
+
+Array = np.ndarray[Any, Any]
+
+TOGETHER = 4
+"""Vectors at a time."""
+
+
+@intrinsic
+def extremes(typing: Any, x: Any, first: Any, last: Any) -> Any:
+    """(the least |cell| − 1, the greatest |cell|) of the cells `first` to `last` at an address, as their bits.
+
+    As integers without sign these are in the order of the numbers, NaN last, and 0 − 1 is the greatest.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        e = Emitter(context, builder, x.dtype)
+        whole, width = ir.VectorType(ir.IntType(x.dtype.bitwidth), e.n), x.dtype.bitwidth
+        zero, one, size = (ir.Constant(whole, [n] * e.n) for n in (0, 1, (1 << width - 1) - 1))
+        lows, highs = ([e.variable(start) for _ in range(TOGETHER)] for start in (builder.sub(zero, one), zero))
+
+        def take(low: Any, high: Any, cells: Any) -> None:
+            bits = builder.and_(builder.bitcast(cells, whole), size)
+            less, was, most = builder.sub(bits, one), builder.load(low), builder.load(high)
+            builder.store(builder.select(builder.icmp_unsigned("<", less, was), less, was), low)
+            builder.store(builder.select(builder.icmp_unsigned(">", bits, most), bits, most), high)
+
+        source, block = (x, args[0]), e.n * TOGETHER
+        blocks = e.add(args[1], builder.and_(builder.sub(args[2], args[1]), e.int(-block)))
+        with e.steps(args[1], blocks, e.int(block)) as i:
+            for k in range(TOGETHER):
+                take(lows[k], highs[k], e.load(source, e.add(i, k * e.n)))
+        with e.steps(blocks, args[2], e.int(e.n)) as i:
+            take(lows[0], highs[0], e.load_first(source, i, builder.sub(args[2], i)))
+        ends = []
+        for found, order, name in ((lows, "<", "umin"), (highs, ">", "umax")):
+            total = builder.load(found[0])
+            for other in map(builder.load, found[1:]):
+                total = builder.select(builder.icmp_unsigned(order, other, total), other, total)
+            end = call(builder, f"llvm.vector.reduce.{name}.v{e.n}i{width}", whole.element, [total])
+            ends.append(builder.zext(end, INT) if width < 64 else end)
+        return context.make_tuple(builder, signature.return_type, ends)
+
+    return types.UniTuple(types.uint64, 2)(x, types.intp, types.intp), emit
+
+
+@kernel
+def least_and_most(x: Any, first: int, last: int) -> Any:
+    return extremes(address(x), first, last)
+
+
+BITS: dict[int, tuple[Any, Any]] = {4: (np.uint32, np.float32), 8: (np.uint64, np.float64)}
+INFINITE = {4: 0x7F800000, 8: 0x7FF0000000000000}
+
+
+def magnitudes(x: Array) -> tuple[float, bool]:
+    """(the least |cell| that is not 0, or ∞; whether all cells are finite) of a flat array of floats."""
+    found: list[tuple[int, int]] = []
+    run(lambda first, last: found.append(least_and_most(x, first, last)), x.size, x.nbytes)
+    (whole, kind), infinite = BITS[x.itemsize], INFINITE[x.itemsize]
+    least = min(infinite, *(low + 1 for low, _ in found)) if found else infinite
+    return float(whole(least).view(kind)), all(high < infinite for _, high in found)

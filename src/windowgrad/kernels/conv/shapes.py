@@ -1,0 +1,103 @@
+"""One direction of a convolution: what the kernels of its forward pass, or of its input gradient, are told of the shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from windowgrad.geometry import Sliding
+from windowgrad.kernels.conv import plan as conv_plan
+from windowgrad.kernels.conv.depthwise import boxes as conv_planes
+from windowgrad.kernels.conv.depthwise.boxes import Planes
+from windowgrad.kernels.conv.plan import Array, Gather, Shape
+
+WORK = 2
+"""Products that take as long as a byte of other work, for the choice of threads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """y[image, group, row] = the sum over the channels of the group and over the taps of w · x[image, group, channel].
+
+    Planes of x have the shape `size`, planes of y the shape `grid`. `back`: this is the input gradient, so `size` is the grid
+    of the window, and a row of y is a channel of the convolution. All sizes are at least 1, and the geometry is regular
+    (`conv_plan.is_regular`). The weight gradient is told of the forward pass.
+    """
+
+    window: Sliding
+    back: bool
+    images: int
+    groups: int
+    rows: int
+    channels: int
+    size: Shape
+    grid: Shape
+
+    @cached_property
+    def cells(self) -> int:
+        """Of a plane of x."""
+        return math.prod(self.size)
+
+    @cached_property
+    def pixels(self) -> int:
+        """Of a plane of y."""
+        return math.prod(self.grid)
+
+    @cached_property
+    def taps(self) -> int:
+        return math.prod(self.window.kernel)
+
+    @cached_property
+    def work(self) -> int:
+        outputs = self.cells if self.back else self.pixels
+        return self.images * self.groups * self.rows * self.channels * outputs * self.taps // WORK
+
+    @cached_property
+    def by_planes(self) -> bool:
+        """Whether each plane of y comes from one plane of x, and there are several."""
+        return self.rows == self.channels == 1 and self.groups > 1
+
+    @cached_property
+    def weight(self) -> Shape:
+        """How far groups, rows and channels lie apart in the weight."""
+        group = self.rows * self.channels * self.taps
+        return (group, self.taps, self.rows * self.taps) if self.back else (group, self.channels * self.taps, self.taps)
+
+    @cached_property
+    def gathers(self) -> tuple[Gather, ...]:
+        """The grids of pixels that meet a tap; together they are `pixels` or, in an input gradient, fewer."""
+        if self.back:
+            return conv_plan.backwards(self.window, self.grid, self.size)
+        return (conv_plan.forwards(self.window, self.size, self.grid),)
+
+    @cached_property
+    def has_unseen(self) -> bool:
+        """Whether some pixels meet no tap."""
+        return sum(gather.pixels for gather in self.gathers) < self.pixels
+
+    @cached_property
+    def planes(self) -> Planes | None:
+        """How a plane is convolved in a box; None where the box would be too large."""
+        size, grid = (self.grid, self.size) if self.back else (self.size, self.grid)
+        return conv_planes.plan(self.window, size, grid, self.back)
+
+
+class Way(NamedTuple):
+    """A kernel, and the condition on which it may be used.
+
+    `holds(pass, itemsize)` is the condition: it is enough for the kernel to stay within its arrays and to give the sums of
+    the definition. `run(pass, x, w, bias, y, adds)` computes y and gives its strange lanes (see HUGE); what it `adds` to y
+    has a bias of zeros. Of a weight gradient it gets x, g, an empty bias and gw, and does not add. `worth`: whether it is
+    then faster than what follows it in its table.
+    """
+
+    name: str
+    holds: Callable[[Pass, int], bool]
+    run: Callable[[Pass, Array, Array, Array, Array, bool], int]
+    worth: Callable[[Pass], bool] = lambda one: True
+
+
+Kernel = Callable[..., Any]

@@ -1,0 +1,47 @@
+"""How the threads of a convolution share it: each gets scratch memory of its own, and writes cells that no other one does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+
+from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.vector.tiles import BYTES
+
+Array = np.ndarray[Any, Any]
+
+
+def shared(task: Callable[[int, int], int], count: int, work: int) -> int:
+    """The strange lanes (see HUGE) of all shares of range(count); `work` as in `threads.run`.
+
+    A share `task(first, last)` neither writes nor reads a cell of the result that belongs to another share.
+    """
+    strange = [0]
+    run(lambda first, last: strange.append(task(first, last)), count, work)
+    return reduce(or_, strange)
+
+
+class Room(threading.local):
+    """The scratch memory of a thread, kept for its next call."""
+
+    cells: Array = np.empty(0, np.uint8)
+    lists: Array = np.empty(0, np.int64)
+
+    def get(self, count: int, dtype: Any, listed: int = 0) -> tuple[Array, Array]:
+        """At least `count` cells that begin on a cache line, and `listed` integers; their contents are arbitrary."""
+        need = count * np.dtype(dtype).itemsize
+        if self.cells.size < need:
+            raw = np.empty(need + BYTES, np.uint8)
+            start = -raw.ctypes.data % BYTES
+            self.cells = raw[start : start + need]
+        if self.lists.size < listed:
+            self.lists = np.empty(listed, np.int64)
+        return self.cells[: self.cells.size // 8 * 8].view(dtype), self.lists
+
+
+room = Room()

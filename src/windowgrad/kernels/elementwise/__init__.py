@@ -1,0 +1,1 @@
+"""Cell by cell: relu, padding."""

@@ -1,0 +1,148 @@
+"""Windows of many rows, one axis after the other: the last first, then each before it, through arrays of their own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from windowgrad.geometry import Geometry, Sliding, Table
+from windowgrad.kernels.pool.axis_rows import CELLS, PIECE, max_axis, sum_axis
+from windowgrad.kernels.pool.plan import product
+from windowgrad.kernels.pool.sections import SomeWindows
+from windowgrad.kernels.runtime.buffers import empty
+from windowgrad.kernels.runtime.threads import run
+
+Array = np.ndarray[Any, Any]
+
+MANY = 12
+"""From so many rows of a window on, axis by axis is faster, if windows overlap much."""
+
+OVERLAP = 6
+"""How many windows a row must be in for that, on average."""
+
+SLAB = 1 << 22
+"""Cells of a slab, about."""
+
+LARGEST = 1 << 12
+"""A side from which on a block of it would not stay in the cache."""
+
+
+@lru_cache(maxsize=1024)
+def has_many_rows(geometry: Geometry) -> bool:
+    """Whether windows have so many rows, and share so many of them, that one axis at a time is faster."""
+    if not isinstance(geometry, Sliding) or geometry.rank < 2:
+        return False
+    rows, steps = math.prod(geometry.kernel[:-1]), math.prod(geometry.stride[:-1])
+    reach = max((k - 1) * d + max(p) for k, d, p in zip(geometry.kernel, geometry.dilation, geometry.padding, strict=True))
+    return rows > MANY and rows > OVERLAP * steps and reach < LARGEST
+
+
+def along(geometry: Sliding, axis: int) -> Sliding:
+    """The windows of one axis."""
+    one = slice(axis, axis + 1 or None)
+    windows = geometry.kernel[one], geometry.stride[one]
+    if isinstance(geometry, SomeWindows):
+        return SomeWindows(Sliding(*windows, 0, geometry.dilation[one]), geometry.padding[one], geometry.outputs[one])
+    return Sliding(*windows, geometry.padding[one], geometry.dilation[one], geometry.ceil_mode[one])
+
+
+@dataclass(frozen=True)
+class Slab:
+    """Some planes, or some output rows of the first axis of one plane and the `n` input rows they see."""
+
+    lead: int
+    n: int
+    before: int
+    rows: slice
+    cells: slice
+    outputs: slice
+
+    def plane(self, p: int) -> Slab:
+        """One of its planes."""
+        cells, outputs = (share(part, p, self.lead) for part in (self.cells, self.outputs))
+        return replace(self, lead=1, cells=cells, outputs=outputs)
+
+
+def share(part: slice, i: int, count: int) -> slice:
+    """The i-th of `count` equal parts."""
+    size = (part.stop - part.start) // count
+    return slice(part.start + i * size, part.start + (i + 1) * size)
+
+
+def slabs(geometry: Sliding, lead: int, spatial: Sequence[int]) -> Iterator[Slab]:
+    """The whole work in parts whose arrays between two axes stay in the last cache."""
+    n, row, grid = spatial[0], math.prod(spatial[1:]), geometry.grid(spatial)
+    m, row_out, (before, _) = grid[0], math.prod(grid[1:]), geometry.padding[0]
+    if n * row <= SLAB:
+        group = max(1, SLAB // (n * row))
+        for p in range(0, lead, group):
+            q = min(p + group, lead)
+            yield Slab(q - p, n, before, slice(m), slice(p * n * row, q * n * row), slice(p * m * row_out, q * m * row_out))
+        return
+    stride, halo = geometry.stride[0], (geometry.kernel[0] - 1) * geometry.dilation[0]
+    step = max(SLAB // row, 4 * halo) // stride + 1
+    for p, low in itertools.product(range(lead), range(0, m, step)):
+        high = min(low + step, m)
+        first = min(max(low * stride - before, 0), n - 1)
+        last = max(min((high - 1) * stride - before + halo + 1, n), first + 1)
+        cells = slice((p * n + first) * row, (p * n + last) * row)
+        outputs = slice((p * m + low) * row_out, (p * m + high) * row_out)
+        yield Slab(1, last - first, before + first - low * stride, slice(low, high), cells, outputs)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One axis of an array [lines, n, run]; `done` after the first axis, which comes last."""
+
+    table: Table
+    lines: int
+    run: int
+    size: int
+    shape: tuple[int, ...]
+    jobs: int
+    done: bool
+
+
+def passes(geometry: Sliding, spatial: Sequence[int], slab: Slab) -> Iterator[Pass]:
+    """All axes of a slab but the last, which is done before them, from the last but one to the first."""
+    grid = geometry.grid(spatial)
+    for axis in reversed(range(geometry.rank - 1)):
+        k, s, d, before = geometry.kernel[axis], geometry.stride[axis], geometry.dilation[axis], geometry.padding[axis][0]
+        table, n, behind = geometry.table(axis, spatial[axis]), spatial[axis], math.prod(grid[axis + 1 :])
+        lines, m, halo = slab.lead * slab.n * math.prod(spatial[1:axis]), grid[axis], (k - 1) * d
+        if axis == 0:
+            lines, n, m, before = slab.lead, slab.n, slab.rows.stop - (slab.rows.start or 0), slab.before
+        block = min(max(CELLS // PIECE - halo, 2 * halo) // s + 1, m)
+        jobs = lines * -(-m // block) * -(-behind // PIECE)
+        yield Pass(table, lines, behind, lines * m * behind, (n, m, behind, k, s, d, before, block), jobs, axis == 0)
+
+
+def max_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, least: Any, y: Array) -> None:
+    """y = the greatest cell of each window of a slab; x has its last axis done, both are flat."""
+    for each in passes(geometry, spatial, slab):
+        target = y if each.done else empty((each.size,), x.dtype)
+        count = np.asarray(each.table.count, dtype=np.int64)[slab.rows if each.done else slice(None)]
+        run(partial(max_axis, x, target, least, each.shape, count), each.jobs, x.nbytes)
+        x = target
+
+
+def mean_axes(geometry: Sliding, spatial: Sequence[int], slab: Slab, x: Array, divisors: Sequence[Array], y: Array) -> Array:
+    """y = the sum of each window of a slab ÷ the product of its axes' divisors; x has its last axis summed, both are flat.
+
+    Gives the planes of the slab in which a sum is not finite; after the first axis, which comes last, a line is a plane.
+    """
+    strange = np.zeros(0, np.uint8)
+    for each in passes(geometry, spatial, slab):
+        target = y if each.done else empty((each.size,), x.dtype)
+        rows = divisors[0][slab.rows] if each.done else np.ones(len(each.table.start))
+        columns = product(divisors[1:]) if each.done else np.ones(each.run)
+        strange = np.zeros(each.lines, np.uint8)
+        run(partial(sum_axis, x, target, rows, columns, strange, each.shape), each.jobs, x.nbytes)
+        x = target
+    return np.flatnonzero(strange)

@@ -1,0 +1,98 @@
+"""Rows into one: cell by cell, the rows that a row of windows sees are combined, in registers, into one buffer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.extending import intrinsic
+
+from windowgrad.kernels.vector.loops import Combine, Emitter, mask_of
+from windowgrad.kernels.vector.types import constant, kind, vec
+
+COUNTS = (1, 2, 3, 4, 5, 7, 8, 9)  # of rows that have a loop of their own
+TOGETHER = 4  # rows of any other number that are read at a time
+
+
+def folding(combine: Combine, watch: bool) -> Any:
+    """fold(x, base, rows, low, high, width, buffer, at): buffer[at:] = rows[low:high] of x combined, `width` cells of each.
+
+    `rows` are the places of their first cells, from `base` on; there is at least one. Gives the mask of lanes in which a NaN
+    was seen, if `watch` says to look. All arrays are addresses. Common numbers of rows have a loop of their own.
+    """
+
+    @intrinsic
+    def fold(
+        typing: Any, x: Any, base: Any, rows: Any, low: Any, high: Any, width: Any, buffer: Any, at: Any
+    ) -> Any:  # fmt: skip
+        v = vec(buffer.dtype)
+        looks = watch and kind(v) == "f"
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            e = Emitter(context, builder, buffer.dtype)
+            source, target = (x, args[0]), (buffer, args[6])
+            base, low, high, width, at = args[1], args[3], args[4], args[5], args[7]
+            seen = e.variable(constant(mask_of(v), 0))
+
+            def look(cells: list[Any]) -> None:
+                """One comparison looks at two vectors."""
+                for a, b in zip(cells[::2], cells[1::2] + cells[-1:], strict=False) if looks else ():
+                    builder.store(builder.or_(builder.load(seen), builder.fcmp_unordered("uno", a, b)), seen)
+
+            def row(q: Any) -> Any:
+                return e.add(base, e.cell((rows, args[2]), q))
+
+            def sweep(first: Any, count: int, on: bool) -> None:
+                """`count` rows from the entry `first` on, together with what stands in the buffer if `on`."""
+                starts = [row(e.add(first, q)) for q in range(count)]
+                with e.steps(e.int(0), e.add(width, 1 - e.n), e.int(e.n)) as j:
+                    cells = [e.load(source, e.add(start, j)) for start in starts]
+                    look(cells)
+                    total = combine(e, e.load(target, e.add(at, j)), cells[0]) if on else cells[0]
+                    for cell in cells[1:]:
+                        total = combine(e, total, cell)
+                    e.store(target, e.add(at, j), total)
+
+            def many() -> None:
+                """Some rows after the other: each is read from its beginning to its end, as memory likes it."""
+                sweep(low, TOGETHER, False)
+                whole = e.add(high, 1 - TOGETHER)
+                with e.steps(e.add(low, TOGETHER), whole, e.int(TOGETHER)) as q:
+                    sweep(q, TOGETHER, True)
+                left = builder.and_(builder.sub(high, low), e.int(TOGETHER - 1))
+                with e.steps(builder.sub(high, left), high, e.int(1)) as q:
+                    sweep(q, 1, True)
+
+            def rest(left: Any) -> None:
+                """The last cells of a row, fewer than a vector."""
+                j = builder.sub(width, left)
+                total = e.variable(e.load_first(source, e.add(row(low), j), left))
+                look([builder.load(total)])
+                with e.steps(e.add(low, 1), high, e.int(1)) as q:
+                    cells = e.load_first(source, e.add(row(q), j), left)
+                    look([cells])
+                    builder.store(combine(e, builder.load(total), cells), total)
+                e.store_first(target, e.add(at, j), builder.load(total), left)
+
+            done = builder.append_basic_block("done")
+            more = builder.append_basic_block("more")
+            choice = builder.switch(builder.sub(high, low), more)
+            for count in COUNTS:
+                block = builder.append_basic_block(f"rows{count}")
+                choice.add_case(e.int(count), block)
+                builder.position_at_end(block)
+                sweep(low, count, False)
+                builder.branch(done)
+            builder.position_at_end(more)
+            many()
+            builder.branch(done)
+            builder.position_at_end(done)
+            left = builder.and_(width, e.int(e.n - 1))
+            with builder.if_then(builder.icmp_signed("!=", left, e.int(0))):
+                rest(left)
+            return builder.load(seen)
+
+        whole = types.intp
+        return mask_of(v)(x, whole, rows, whole, whole, whole, buffer, whole), emit
+
+    return fold

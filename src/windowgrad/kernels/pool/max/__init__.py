@@ -1,0 +1,1 @@
+"""Maximum: `entry` chooses, `rows` computes values, the `winner_` files find winners and derivatives."""

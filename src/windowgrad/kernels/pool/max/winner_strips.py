@@ -1,0 +1,69 @@
+"""Strips of a plane: so many rows at a time that what a kernel keeps of them stays in a cache, and threads share a large plane.
+
+A strip of the input owns the rows `a` to `b`. The output rows `low` to `high` see them, and these see the rows `top` to
+`bottom`; so a strip is computed by itself, and what it shares with its neighbours is computed again. Strips follow from
+the shapes alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from windowgrad.kernels.pool.plan import Array, Plan
+
+BLOCK = 1 << 15
+"""Cells of a plane that is not cut."""
+
+SPANS = 4
+"""A strip has at least so many times the rows that a window spans, so that little is computed twice."""
+
+
+def input_strips(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> Array:
+    """(a, b, low, high, top, bottom) of each strip; the rows it owns are those of the input."""
+    height = p.plane_in // p.width
+    size = strip_height(p, spatial, block, spans)
+    if size >= height:
+        return np.array([[0, height, 0, p.outer, 0, height]], dtype=np.int64)
+    numbers, strips = p.rows // p.width, []
+    for a in range(0, height, size):
+        b = min(a + size, height)
+        seers = p.back_rows[p.back_ptr[a] : p.back_ptr[b]] // p.out
+        low, high = (int(seers.min()), int(seers.max()) + 1) if len(seers) else (0, 0)
+        strips.append([a, b, low, high, *seen(p, numbers, low, high)])
+    return np.array(strips, dtype=np.int64)
+
+
+def output_strips(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> Array:
+    """(low, high, low, high, top, bottom) of each strip; the rows it owns are those of the output."""
+    height = p.plane_in // p.width
+    size = max(1, strip_height(p, spatial, block, spans) * p.outer // height)
+    if size >= p.outer:
+        return np.array([[0, p.outer, 0, p.outer, 0, height]], dtype=np.int64)
+    numbers, strips = p.rows // p.width, []
+    for low in range(0, p.outer, size):
+        high = min(low + size, p.outer)
+        strips.append([low, high, low, high, *seen(p, numbers, low, high)])
+    return np.array(strips, dtype=np.int64)
+
+
+def strip_height(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> int:
+    """Rows of a strip: whole slabs of the outermost axis."""
+    height = p.plane_in // p.width
+    if p.plane_in <= block:
+        return height
+    size, slab = max(block // p.width, spans * window_span(p)), max(1, height // spatial[0])
+    return -(-size // slab) * slab
+
+
+def window_span(p: Plan) -> int:
+    """The most rows of the plane from the first to the last that one output row sees."""
+    full = np.flatnonzero(p.row_cells)
+    if len(full) == 0:
+        return 1
+    return int((p.rows[p.ptr[full + 1] - 1] - p.rows[p.ptr[full]]).max()) // p.width + 1
+
+
+def seen(p: Plan, numbers: Array, low: int, high: int) -> tuple[int, int]:
+    """The rows that the output rows `low` to `high` see, from the first to after the last."""
+    rows = numbers[p.ptr[low] : p.ptr[high]]
+    return (int(rows.min()), int(rows.max()) + 1) if len(rows) else (0, 0)

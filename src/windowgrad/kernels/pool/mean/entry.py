@@ -1,0 +1,155 @@
+"""Mean over NumPy numbers: from parameters and arrays to a kernel, its threads and its memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from windowgrad.dtypes import derivative_of, float_of, machine_float
+from windowgrad.geometry import Sliding, Table
+from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
+from windowgrad.kernels.pool import axis_passes as axes
+from windowgrad.kernels.pool.axis_passes import has_many_rows
+from windowgrad.kernels.pool.blocks import Block, Blocks, blocks
+from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_shape
+from windowgrad.kernels.pool.mean import rows as mean_rows
+from windowgrad.kernels.pool.mean import runs as mean_runs
+from windowgrad.kernels.pool.plan import Plan, plan, regularity
+from windowgrad.kernels.pool.window_spans import depth_of
+from windowgrad.kernels.runtime.buffers import empty
+from windowgrad.kernels.runtime.threads import Task, run
+from windowgrad.params import MeanParams
+
+NARROW, WIDE = np.empty(0, np.float32), np.empty(0, np.float64)
+
+
+def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
+    """What divides the sum of a window is the product of one number per row and one per column."""
+    if params.divisor_override is not None:
+        return np.ones(p.outer), np.full(p.out, machine_float("divisor_override", params.divisor_override))
+    if params.count_include_pad:
+        return p.row_inside, p.col_inside
+    return np.maximum(p.row_cells, 1).astype(np.float64), np.maximum(p.count, 1).astype(np.float64)
+
+
+def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None, depth: int | None = None) -> Array:
+    """The means of all windows; `depth` is that of the whole, if x is a block of it."""
+    by_axes = has_many_rows(params.geometry)
+    if (cut := blocks(params.geometry, x, summed(x.dtype), by_axes=by_axes, fixed=by_axes)) is not None:
+        y, deep = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out, depth_in(cut)
+        cut.fill((y,), (x,), lambda block, x, out: (averaged(within(params, block), x, dtype, out[0], deep),))
+        return y
+    if by_axes:
+        return averaged_by_axes(params, x, dtype, out)
+    layout = mean_layout(params, x, x.shape)
+    p, values = layout.plan, added(layout.stored(x))
+    y = room(None if layout.last else out, math.prod(layout.out_shape), computed(dtype))
+    given = values, y, *divisors(params, p), sums(params, values, y, p.depth if depth is None else depth), p.packed
+    if layout.last:
+        piece, pieces = mean_runs.piece_of(p, layout.channels)
+        task: Task = partial(mean_runs.mean_runs, *given, layout.channels, piece)
+        run(task, layout.planes * p.outer * pieces, x.nbytes)
+    else:
+        run(partial(mean_rows.mean_rows, *given), layout.planes * p.jobs, x.nbytes)
+    return layout.finished(y, layout.out_shape, dtype)
+
+
+def mean_layout(params: MeanParams, x: Array, shape: tuple[int, ...]) -> Layout:
+    """Whatever the layout of x, the plan is that of one channel alone, and with it the order and the dtype of all sums."""
+    layout = laid_out(params, x, "alone", shape)
+    fits = not layout.last or mean_runs.fits(layout.plan, layout.channels)
+    return layout if fits else new_layout(params.geometry, shape, "first")
+
+
+def within(params: MeanParams, block: Block) -> MeanParams:
+    return replace(params, geometry=block.geometry)
+
+
+def depth_in(cut: Blocks) -> int:
+    """What `Plan.depth` is for the whole of a call that is cut."""
+    *outer, last = cut.sides
+    kernel, _, _ = regularity(cut.geometry, last.n)
+    return math.prod(side.most for side in outer) - 1 + (depth_of(kernel) if kernel else last.most - 1)
+
+
+def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None) -> Array:
+    """One axis after the other, for windows of many rows; in float32 first, and windows with a sum that is not finite again."""
+    geometry = params.geometry
+    assert isinstance(geometry, Sliding)
+    (lead, spatial), values, shape = geometry.split(x.shape), flat(x), out_shape(geometry, x.shape)
+    p, y = plan(axes.along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), computed(dtype))
+    steps = depth_of(p.kernel) + geometry.rank + 1  # roundings: along the row, one for each array between, and the last
+    narrow = summed(x.dtype) == y.dtype == np.float32 and p.kernel > 0 and steps < 16
+    by = axis_divisors(params, geometry.tables(spatial))
+
+    def sum_slab(slab: axes.Slab, zero: Array) -> Array:
+        part = added(values[slab.cells])
+        rows = part.size // spatial[-1]
+        across = empty((rows * p.out,), zero.dtype)
+        run(partial(mean_rows.mean_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)
+        return axes.mean_axes(geometry, spatial, slab, across, by, y[slab.outputs])
+
+    for slab in axes.slabs(geometry, math.prod(lead), spatial):
+        strange = sum_slab(slab, NARROW if narrow else WIDE)
+        for part in (slab.plane(int(plane)) for plane in strange) if narrow else ():
+            means = y[part.outputs]
+            first = means.copy()
+            sum_slab(part, WIDE)
+            np.copyto(means, first, where=np.isfinite(first))  # a window is summed again by what it sees itself
+    return finished(y, shape, dtype)
+
+
+def axis_divisors(params: MeanParams, tables: Sequence[Table]) -> list[Array]:
+    """What divides the sum of a window is the product of one number per axis."""
+    if params.divisor_override is not None:
+        *others, last = (np.ones(len(table.start)) for table in tables)
+        return [*others, last * machine_float("divisor_override", params.divisor_override)]
+    if params.count_include_pad:
+        return [np.asarray(table.count + table.padded, dtype=np.float64) for table in tables]
+    return [np.maximum(np.asarray(table.count, dtype=np.float64), 1) for table in tables]
+
+
+def has_exact_divisor(params: MeanParams) -> bool:
+    """Whether float32 holds the divisor."""
+    return params.divisor_override is None or params.divisor_override < 1 << 24
+
+
+def sums(params: MeanParams, x: Array, y: Array, depth: int) -> Array:
+    """An empty array of the dtype in which windows are summed: float32 only where it keeps the stated error.
+
+    Between a cell and the mean lie the additions of rows, those along a row, and one division: each adds 2⁻²⁴ at most.
+    A window of n cells may have min(n, 16) of them, and a window of r × c cells has no more than r + c − 1.
+    """
+    narrow = x.dtype == y.dtype == np.float32 and depth < 15 and has_exact_divisor(params)
+    return NARROW if narrow else WIDE
+
+
+def mean_forward(params: MeanParams, x: Array, out: Array | None = None) -> Array:
+    return averaged(params, x, float_of(x.dtype), out)
+
+
+def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:
+    return averaged(params, dx, derivative_of(float_of(x.dtype), dx.dtype))
+
+
+def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
+    by_x, by_g = (x, summed(x.dtype)), (g, summed(g.dtype), x.shape)
+    if (cut := blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)) is not None:
+        gx = empty(x.shape, derivative_of(x.dtype, g.dtype))
+        cut.gather(gx, x, g, lambda block, x, g: mean_vjp(within(params, block), x, g)[0])
+        return (gx,)
+    layout = mean_layout(params, g, x.shape)
+    dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
+    gradients, gx, by = added(layout.stored(g)), empty((x.size,), computed(dtype)), divisors(params, p)
+    zero = NARROW if gradients.dtype == gx.dtype == np.float32 else WIDE
+    given = gradients, gx, *by, zero, p.packed, p.back_ptr, p.back_rows
+    task: Task = partial(mean_rows.mean_rows_back, *given)
+    if layout.last:
+        task = partial(mean_runs.mean_runs_back, *given, layout.channels)
+    run(task, layout.planes * (p.plane_in // p.width), x.nbytes)
+    return (layout.finished(gx, x.shape, dtype),)

@@ -1,0 +1,1 @@
+"""Smooth maximum: weights of cells, sums of them over windows, and what the sums become."""

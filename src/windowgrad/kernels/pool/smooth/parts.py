@@ -1,0 +1,158 @@
+"""Parts of the work that fit into a cache: several small planes at a time, or some rows of a large one with what they see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from windowgrad.kernels.pool.plan import Array, Plan
+from windowgrad.kernels.runtime.buffers import LEAST, empty
+from windowgrad.kernels.runtime.threads import run
+
+CELLS = 1 << 16
+"""How many cells a part of several planes has, or a little more."""
+
+LARGE = 1 << 18
+"""A plane with more cells is cut into parts of about half as many."""
+
+NONE = np.empty(0, np.intp)
+
+WASTE = 1.5
+"""How often a cell may be worked on, in the mean over the parts of a plane; else the parts are larger."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one plane: `plan` makes the outputs `out_low` to `out_high` from the cells `low` to `high`.
+
+    All that the cells `kept_low` to `kept_high` are seen by is among those outputs.
+    """
+
+    plan: Plan
+    low: int
+    high: int
+    out_low: int
+    out_high: int
+    kept_low: int
+    kept_high: int
+
+    @cached_property
+    def pad(self) -> Array:
+        """How many padded cells each window covers, inside the padded input."""
+        p = self.plan
+        if (p.row_inside == p.row_cells).all() and (p.col_inside == p.count).all():
+            return np.zeros(p.plane_out)
+        pad = np.multiply.outer(p.row_inside, p.col_inside)
+        pad -= np.multiply.outer(p.row_cells * 1.0, p.count * 1.0)
+        return pad.ravel()
+
+    @cached_property
+    def padded(self) -> bool:
+        return bool(self.pad.any())
+
+    @cached_property
+    def lone(self) -> tuple[Array, Array]:
+        """(outputs that see one real cell and no padding, those cells)."""
+        p = self.plan
+        rows, columns = (p.row_cells == 1) & (p.row_inside == 1), (p.count == 1) & (p.col_inside == 1)
+        row, column = np.nonzero(np.multiply.outer(rows, columns)) if rows.any() and columns.any() else (NONE, NONE)
+        return row * p.out + column, p.rows[p.ptr[row]] + p.start[column]
+
+
+class Scratch:
+    """Memory of one thread for what it computes on the way, the same from part to part."""
+
+    def __init__(self) -> None:
+        self.block = np.empty(0)
+
+    def arrays(self, *sizes: int) -> list[Array]:
+        """Arrays of float64 with arbitrary contents; those of the last time are no longer to be used."""
+        ends = list(accumulate(sizes, initial=0))
+        if len(self.block) < ends[-1]:
+            self.block = empty((max(ends[-1], LEAST // 8),), np.float64)
+        return [self.block[low:high] for low, high in pairwise(ends)]
+
+
+Work = Callable[[Part, int, int, Scratch], None]
+
+
+def whole(p: Plan) -> Part:
+    return Part(p, 0, p.plane_in, 0, p.plane_out, 0, p.plane_in)
+
+
+def by_outputs(p: Plan, first: int, last: int) -> Part:
+    """The part with the output rows first to last."""
+    return cut(p, first, last, p.plane_in, 0)
+
+
+def by_cells(p: Plan, first: int, last: int) -> Part:
+    """The part that is needed for the gradient of the input rows first to last."""
+    seen_by = p.back_rows[p.back_ptr[first] : p.back_ptr[last]]
+    low, high = (int(seen_by.min()) // p.out, int(seen_by.max()) // p.out + 1) if len(seen_by) else (0, 0)
+    return cut(p, low, high, first * p.width, last * p.width)
+
+
+def cut(p: Plan, first: int, last: int, kept_low: int, kept_high: int) -> Part:
+    ptr = p.ptr[first : last + 1]
+    rows = p.rows[ptr[0] : ptr[-1]]
+    low = min(int(rows.min(initial=p.plane_in)), kept_low)
+    high = max(int(rows.max(initial=-p.width)) + p.width, kept_high)
+    low = min(low, high)
+    plan = replace(
+        p,
+        outer=last - first,
+        ptr=ptr - ptr[0],
+        rows=rows - low,
+        row_cells=p.row_cells[first:last],
+        row_inside=p.row_inside[first:last],
+        plane_in=high - low,
+    )
+    return Part(plan, low, high, first * p.out, last * p.out, kept_low, kept_high)
+
+
+def bounds(p: Plan, rows: int, take: Callable[[Plan, int, int], Part]) -> list[int]:
+    """Where to cut `rows` rows: a part has few cells, but not so few that its neighbours do most of its work again."""
+    step = max(1, rows * LARGE // (2 * p.plane_in)) if p.plane_in > LARGE else rows
+    while step < rows:
+        middle = (rows - step) // 2
+        part = take(p, middle, middle + step)
+        if (part.high - part.low) * rows <= WASTE * step * p.plane_in:
+            break
+        step *= 2
+    return [*range(0, rows, step), rows]
+
+
+def over_outputs(p: Plan, planes: int, size: int, work: Work) -> None:
+    """`work(part, first, last, scratch)` for parts with all outputs of the planes first to last, on several threads."""
+    over(p, planes, size, work, p.outer, by_outputs)
+
+
+def over_cells(p: Plan, planes: int, size: int, work: Work) -> None:
+    """The same for parts that keep all cells."""
+    over(p, planes, size, work, p.plane_in // p.width, by_cells)
+
+
+def over(p: Plan, planes: int, size: int, work: Work, rows: int, take: Callable[[Plan, int, int], Part]) -> None:
+    cuts = bounds(p, rows, take)
+    if len(cuts) > 2:
+        places = [(plane, *cut) for plane in range(planes) for cut in pairwise(cuts)]
+
+        def some_rows(first: int, last: int) -> None:
+            scratch = Scratch()
+            for plane, low, high in places[first:last]:
+                work(take(p, low, high), plane, plane + 1, scratch)
+
+        run(some_rows, len(places), size)
+        return
+    part, group = whole(p), max(1, CELLS // p.plane_in)
+
+    def some_planes(first: int, last: int) -> None:
+        scratch = Scratch()
+        for low in range(first, last, group):
+            work(part, low, min(low + group, last), scratch)
+
+    run(some_planes, planes, size)

@@ -1,0 +1,1 @@
+"""How kernels are compiled, kept, run on threads and given memory."""

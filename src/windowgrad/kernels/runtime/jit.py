@@ -1,0 +1,177 @@
+"""The one place that configures Numba: how kernels are compiled, and where compiled kernels are kept.
+
+Numba's own cache looks at the file of the kernel only, so it would go on using a kernel whose helper in another file has
+changed; and two processes that save two signatures at once can leave an index that names the wrong code. Here a compiled
+kernel is one file (`object_code`). Its folder is named by everything that every kernel depends on, the file by the kernel and
+its signature; `cache` says where the folder is and which files may be used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+import numpy.ma  # Numba looks at it in the first call of a kernel, when a fork would not wait for its import
+from llvmlite.binding import ffi
+from numba.core import caching, config, types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
+
+from windowgrad.interrupts import put_off
+from windowgrad.kernels.runtime.cache import VARIABLE, read, refusal, user_cache, warn_once, write
+from windowgrad.kernels.runtime.object_code import NotKeptError, pack, unpack
+from windowgrad.loading import hold_at_fork
+
+SOURCES = Path(__file__).parents[1]
+
+Dispatcher = Any  # Numba has no types to name
+
+
+OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
+
+
+def kernel(function: Callable[..., Any]) -> Dispatcher:
+    """Compile on first call with each signature, and keep the result on disk. The kernel runs without the GIL."""
+    made = compiled(function)
+    if not config.DISABLE_JIT:
+        made._cache = KernelCache(function)
+    return made
+
+
+def compiled(function: Callable[..., Any]) -> Dispatcher:
+    """A kernel that is not kept.
+
+    Ctrl-C waits until it is compiled or loaded: LLVM calls back into Python, and what is raised there is printed and
+    forgotten; and Numba does not find again what it was about to note when it was stopped.
+    """
+    made = numba.njit(**OPTIONS)(function)
+    if not config.DISABLE_JIT:
+        made.compile = put_off()(made.compile)
+    return made
+
+
+def helper(function: Callable[..., Any]) -> Dispatcher:
+    """A function for kernels to call. It becomes part of their code, where a call would cost as much as its loop.
+
+    Python cannot call it: no entry is compiled for it.
+    """
+    return numba.njit(**OPTIONS, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
+class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types
+    """The compiled signatures of one kernel; what Numba's dispatcher asks before and tells after it compiles."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    @property
+    def cache_path(self) -> str | None:
+        folder = cache_folder()
+        return None if folder is None else str(folder)
+
+    def file(self, signature: Any) -> Path | None:
+        folder, key = cache_folder(), key_of((self.function, signature))
+        if folder is None:
+            return None
+        if " at 0x" in key:
+            warn_once(self.function, f"it depends on something that only its address names: {key}")
+            return None
+        if self.function.__module__ not in sys.modules:  # Numba imports it when it loads the kernel
+            warn_once(self.function, "it belongs to no module; give `exec` a `__name__`")
+            return None
+        return folder / f"{self.function.__name__}-{hashlib.sha256(key.encode()).hexdigest()[:32]}.kernel"
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """The compiled kernel, or None when there is none that can be used."""
+        path = self.file(signature)
+        if path is None or (payload := read(path)) is None:
+            return None
+        rtsys.initialize(target_context)  # all that compiled code needs; Numba itself loads its compiler and SciPy here
+        try:
+            return unpack(payload, self.function, signature, target_context)
+        except Exception:  # whole, but not for this Numba after all; compiling again replaces it
+            return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        path = self.file(signature)
+        if path is None:
+            return
+        try:
+            write(path, pack(result, signature))
+        except NotKeptError as reason:
+            warn_once(self.function, str(reason))
+        except OSError as error:
+            warn_once(None, f"{error.strerror or error}: {path.parent}; {VARIABLE} can name another folder")
+
+    def enable(self) -> None: ...
+
+    def disable(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@cache
+def cache_folder() -> Path | None:
+    """The folder for kernels compiled from these sources, by these versions, for this CPU; None if there can be none."""
+    sources = sorted(SOURCES.rglob("*.py"))
+    root = user_cache()
+    if not sources or root is None:
+        return None
+    versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag, sys.platform)
+    options = [
+        getattr(config, name, None) for name in ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")
+    ]
+    digest = hashlib.sha256(repr((versions, machine(), options)).encode())
+    for path in sources:
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(SOURCES).as_posix()} {len(content)} ".encode() + content)
+    folder = root / f"kernels-{digest.hexdigest()[:32]}"
+    if refusal(folder) is None:
+        with suppress(OSError):  # it is not there yet, or not ours to touch
+            os.utime(folder)
+    return folder
+
+
+def machine() -> tuple[Any, ...]:
+    """The CPU that code is made for, as Numba's code generator names it: triple, name and features."""
+    return tuple(cpu_target.target_context.codegen().magic_tuple())
+
+
+def key_of(value: Any, within: tuple[Any, ...] = ()) -> str:
+    """A text that is the same in every process for the same value, and that tells two kernels from one factory apart."""
+    value = getattr(value, "py_func", getattr(value, "_defn", value))  # a dispatcher or an intrinsic is its function
+    if isinstance(value, FunctionType):
+        parts = () if value in within else parts_of(value)  # a function may call itself
+        return f"{value.__module__}.{value.__qualname__}{key_of(parts, (*within, value))}"
+    if isinstance(value, CodeType):
+        return key_of((value.co_code, value.co_names, value.co_consts), within)
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(key_of(entry, within) for entry in value)})"
+    if isinstance(value, np.ndarray):
+        return key_of((value.dtype, value.shape, value.tobytes()), within)
+    return f"{type(value).__name__} {value.name if isinstance(value, types.Type) else repr(value)}"
+
+
+def parts_of(function: FunctionType) -> tuple[Any, ...]:
+    """What a function is made of beside its name. Globals of a module stand in its source, those given to `exec` do not."""
+    own = function.__globals__
+    if vars(sys.modules.get(function.__module__, sys)) is own:
+        own = {}
+    used = [(name, own[name]) for name in function.__code__.co_names if name in own]
+    return function.__code__, function.__defaults__, [cell.cell_contents for cell in function.__closure__ or ()], used
+
+
+# A child forked while another thread compiles would wait for that thread for ever. Numba takes LLVM's lock under its own.
+hold_at_fork(global_compiler_lock._lock)
+hold_at_fork(ffi.lib._lock._lock)

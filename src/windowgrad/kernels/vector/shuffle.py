@@ -1,0 +1,94 @@
+"""Vectors for Numba kernels, continued: lanes in another order, of another type, or seen as their bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from windowgrad.kernels.vector.types import Vec, kind, llvm, spread
+
+
+def _shuffle(name: str, doc: str, lanes: Callable[[int], list[int]]) -> Any:
+    """An intrinsic that picks its lanes from the pair a, b."""
+
+    def typed(typing: Any, a: Any, b: Any) -> Any:
+        order = ir.Constant(ir.VectorType(ir.IntType(32), a.lanes), lanes(a.lanes))
+        return a(a, a), lambda context, builder, signature, args: builder.shuffle_vector(*args, order)
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+even = _shuffle("even", "Every second lane of a, b, from the first.", lambda n: list(range(0, 2 * n, 2)))
+odd = _shuffle("odd", "Every second lane of a, b, from the second.", lambda n: list(range(1, 2 * n, 2)))
+mixed_low = _shuffle(
+    "mixed_low", "a[0], b[0], a[1], b[1], …: the first half.", lambda n: [i // 2 + n * (i % 2) for i in range(n)]
+)
+mixed_high = _shuffle(
+    "mixed_high", "…, a[-1], b[-1]: the second half.", lambda n: [(n + i) // 2 + n * (i % 2) for i in range(n)]
+)
+
+
+@intrinsic
+def convert(typing: Any, x: Any, like: Any) -> Any:
+    """The lanes as numbers of the dtype of the array `like`, as many of them as before."""
+    v = Vec(like.dtype, x.lanes)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return converted(builder, args[0], x, v)
+
+    return v(x, like), emit
+
+
+def converted(builder: Any, value: Any, old: Vec, new: Vec) -> Any:
+    target, (a, b) = llvm(new), (kind(old), kind(new))
+    if a == b == "f" or (a != "f" and b != "f"):
+        wider, same = new.dtype.bitwidth > old.dtype.bitwidth, new.dtype.bitwidth == old.dtype.bitwidth
+        if same:
+            return value
+        if a == "f":
+            return builder.fpext(value, target) if wider else builder.fptrunc(value, target)
+        return (builder.sext if a == "i" else builder.zext)(value, target) if wider else builder.trunc(value, target)
+    if b == "f":
+        return (builder.sitofp if a == "i" else builder.uitofp)(value, target)
+    return (builder.fptosi if b == "i" else builder.fptoui)(value, target)
+
+
+@intrinsic
+def bits(typing: Any, x: Any) -> Any:
+    """The lanes of a float vector as signed integers of the same bits."""
+    v = Vec(types.Integer.from_bitwidth(x.dtype.bitwidth, True), x.lanes)
+    return v(x), lambda context, builder, signature, args: builder.bitcast(args[0], llvm(v))
+
+
+@intrinsic
+def floats(typing: Any, x: Any) -> Any:
+    """The lanes of a vector of 32- or 64-bit integers as floats of the same bits."""
+    v = Vec(types.float32 if x.dtype.bitwidth == 32 else types.float64, x.lanes)
+    return v(x), lambda context, builder, signature, args: builder.bitcast(args[0], llvm(v))
+
+
+def _bitwise(name: str, doc: str, instruction: Callable[..., Any]) -> Any:
+    """An intrinsic on a vector of integers and a scalar."""
+
+    def typed(typing: Any, x: Any, n: Any) -> Any:
+        if kind(x) == "f":
+            return None
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            scalar = context.cast(builder, args[1], signature.args[1], x.dtype)
+            return instruction(builder, args[0], spread(builder, scalar, x.lanes))
+
+        return x(x, n), emit
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+shift_left = _bitwise("shift_left", "The bits of each lane moved up by n.", ir.IRBuilder.shl)
+shift_right = _bitwise("shift_right", "The bits of each lane moved down by n, zeros above them.", ir.IRBuilder.lshr)
+masked = _bitwise("masked", "The bits of each lane that are set in n.", ir.IRBuilder.and_)
