@@ -30,10 +30,10 @@ CHROMIUM := chromium chromium-driver
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
 browser:
-	@$(PYTHON) tests/browser.py || { \
+	@$(PYTHON) tests/support/browser.py || { \
 	    command -v apt-get > /dev/null || { echo "install Chromium or Chrome and its chromedriver, so that both are on the PATH"; exit 1; }; \
 	    echo "==> installing $(CHROMIUM)"; \
-	    $(APT) update && $(APT) install -y --no-install-recommends $(CHROMIUM) && $(PYTHON) tests/browser.py; }
+	    $(APT) update && $(APT) install -y --no-install-recommends $(CHROMIUM) && $(PYTHON) tests/support/browser.py; }
 
 .venv/made:
 	@echo "==> making .venv with $$($(PYTHON) --version)"

@@ -6,9 +6,10 @@ How hard Hypothesis looks: `dev` for a quick answer, `ci` in the test command, `
 import os
 import signal
 
-import browser
 import pytest
 from hypothesis import HealthCheck, settings
+
+from support import browser
 
 slow_is_fine = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("dev", max_examples=25, **slow_is_fine)

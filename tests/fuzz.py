@@ -18,14 +18,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from fuzz_workers import Run
+from support.fuzz_workers import Run
 
 Describe = Callable[[int], str]
 
 
 def memory(seed: int, only: str | None) -> tuple[Any, Describe]:
-    import fuzz_cases
-    import fuzz_checks
+    from support import fuzz_cases, fuzz_checks
 
     fuzz_checks.prepare()
     return (
@@ -35,7 +34,7 @@ def memory(seed: int, only: str | None) -> tuple[Any, Describe]:
 
 
 def api(seed: int, only: str | None) -> tuple[Any, Describe]:
-    import fuzz_api
+    from support import fuzz_api
 
     fuzz_api.prepare()
     return lambda number: fuzz_api.check(seed, number, only), lambda number: fuzz_api.describe(seed, number, only)

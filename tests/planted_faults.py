@@ -14,13 +14,12 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-import fuzz_cases
-import fuzz_checks
 import numba
 import numpy as np
-from fuzz_workers import Run
-from guarded import LAYOUTS, exact_memory, guard_compiled_code, guarded
 
+from support import fuzz_cases, fuzz_checks
+from support.fuzz_workers import Run
+from support.guarded import LAYOUTS, exact_memory, guard_compiled_code, guarded
 from windowgrad import dispatch
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv.pointwise.ways import room

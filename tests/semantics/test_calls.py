@@ -3,7 +3,6 @@
 import re
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from common import CONV, bits, fractions, inf
 
 import windowgrad as wg
+from support.paths import DOCS
 from windowgrad.geometry import Sliding
 from windowgrad.params import ConvParams, MaxParams
 
@@ -157,7 +157,7 @@ RULES = (
 
 
 def test_the_page_has_every_rule_under_its_heading_with_an_executed_example():
-    page = (Path(__file__).parents[2] / "docs" / "semantics.md").read_text(encoding="utf-8")
+    page = (DOCS / "semantics.md").read_text(encoding="utf-8")
     sections = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
     numbered = [section for section in sections if re.match(r"\d+\. ", section)]
     assert [section.partition("\n")[0] for section in numbered] == [f"{n}. {rule}" for n, rule in enumerate(RULES, 1)]

@@ -10,9 +10,9 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from interval import Interval, Joined
 
 import windowgrad as wg
+from support.interval import Interval, Joined
 from windowgrad.geometry import Global, Sliding
 from windowgrad.ops import OPS
 from windowgrad.params import TIES, MaxParams, MeanParams, SmoothParams

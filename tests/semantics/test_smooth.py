@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 from common import SMOOTH, fractions, inf, nan, smooth, within_bound
-from log2 import Log2
 
 import windowgrad as wg
+from support.log2 import Log2
 from windowgrad.geometry import Global, Sliding
 from windowgrad.params import SmoothParams
 

@@ -1,0 +1,30 @@
+"""Convolution where vectors are half as long: what is chosen for one CPU holds on others."""
+
+import platform
+
+from support.interpreter import fresh
+
+PLAIN = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": "+sse2,+cx8,+fxsr,+mmx,+x87"}
+"""The least x86 there is, with vectors of 16 bytes; other processors than these have them anyway, or are not told."""
+
+CODE = """
+import numpy as np
+from windowgrad.geometry import Sliding
+from windowgrad.kernels.vector.tiles import BYTES
+from windowgrad.ops import OPS
+from windowgrad.params import ConvParams
+
+rng = np.random.default_rng(0)
+for images, ins, outs in ((1, 8, 13), (2, 7, 13), (2, 6, 4)):
+    x, g = (rng.integers(-3, 4, (images, n, 5, 7)).astype(np.float64) for n in (ins, outs))
+    w = rng.integers(-3, 4, (outs, ins, 1, 1)).astype(np.float64)
+    _, gw = OPS["conv"].vjp(ConvParams(Sliding((1, 1), 1)), x, w, g, needs=(False, True))
+    assert (gw[:, :, 0, 0] == np.einsum("nohw,nchw->oc", g, x)).all()
+print(BYTES)
+"""
+
+
+def test_float64_weight_gradients_are_exact_with_vectors_of_16_bytes():
+    """A panel of them is no multiple of the rows that are turned around at once."""
+    told = PLAIN if platform.machine() in ("x86_64", "AMD64") else {}
+    assert fresh(CODE, seconds=300, **told).strip() == "16"  # its kernels are compiled once more

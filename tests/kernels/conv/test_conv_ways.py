@@ -1,0 +1,247 @@
+"""Every kernel of convolution may be used wherever its predicate holds: forced there, it equals the exact kernel."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import windowgrad as wg
+from support.conv_ways import LANES, PANEL, ROLES, case, drawn, placed, poison, untouched
+from windowgrad.geometry import Sliding
+from windowgrad.kernels import arrays as cells
+from windowgrad.kernels.conv import share as conv_share
+from windowgrad.kernels.conv.choose import WAYS
+from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
+from windowgrad.kernels.runtime import threads
+from windowgrad.kernels.vector.masked import HUGE
+from windowgrad.kernels.vector.tiles import ROWS
+from windowgrad.ops import OPS
+from windowgrad.params import ConvParams, TransposeParams
+
+KINDS = ("pointwise", "three", "planes", "dense")
+CASES = 40
+every_kind = pytest.mark.parametrize("kind", KINDS)
+every_float = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+@pytest.fixture(autouse=True)
+def every_call_is_shared(monkeypatch):
+    """However small; and the number of threads is as before afterwards."""
+    monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    monkeypatch.setattr(threads, "chosen", 1)
+
+
+def forced(made, role, way, out, adds=False):
+    """The strange lanes that a kernel gives; everything it reads is as before, and so is what stands around its arrays."""
+    operands, bias = made.operands(role), made.bias[role] * (0 if adds else 1)
+    before = [a.tobytes() for a in (*operands, bias)]
+    strange = way.run(made.conv.told(role), *operands, bias, out, adds)
+    assert [a.tobytes() for a in (*operands, bias)] == before
+    assert all(map(untouched, (out, *operands)))
+    return strange
+
+
+def holding(made):
+    """(role, way) for every kernel that may be used."""
+    itemsize = made.arrays[WEIGHT].itemsize
+    return [(role, way) for role in ROLES.values() for way in made.conv.ways(role, itemsize)]
+
+
+def cases(kind, dtype, count, cells=None):
+    for seed in range(count):
+        rng = np.random.default_rng([seed, KINDS.index(kind)])
+        params, x, w = drawn(rng, kind)
+        yield (params, x, w), case(params, x, w, dtype, rng, cells and cells(rng))
+
+
+# --- equal to the exact kernel -----------------------------------------------------------------------------------
+
+
+@every_kind
+@every_float
+def test_a_kernel_equals_the_exact_one_wherever_its_predicate_holds(kind, dtype, monkeypatch):
+    """On small integers with ==, for any number of threads; scratch and output hold NaN before, and nothing else is written."""
+    seen = set()
+    for shapes, made in cases(kind, dtype, CASES):
+        for (role, way), adds in itertools.product(holding(made), (False, True)):
+            if role == WEIGHT and adds:
+                continue
+            seen.add(way.name)
+            sums, start = made.exact(role), np.arange(made.arrays[role].size, dtype=dtype) % 5
+            expected = start + sums if adds else made.with_bias(role, sums)
+            for count in (1, 2, 3, 7):
+                monkeypatch.setattr(threads, "chosen", count)
+                memory = poison(monkeypatch)
+                out = placed(start if adds else np.full(start.size, np.nan, dtype))
+                forced(made, role, way, out, adds)
+                assert (out == expected).all(), (way.name, role, shapes, count, adds)
+                assert memory.kept(), (way.name, role, shapes, count)
+    wanted = {
+        "pointwise": {"pointwise", "pointwise_weight"},
+        "three": {"three_rows", "shifted", "three_weight", "shifted_weight"},
+        "planes": {"shifted", "shifted_weight", "depthwise", "depthwise_weight"},
+        "dense": {"products", "weight_products"},
+    }
+    assert seen >= wanted[kind]
+
+
+@every_kind
+@every_float
+def test_a_kernel_is_refused_at_the_edge_of_its_predicate(kind, dtype):
+    """Of the drawn geometries some must be on either side, or the test above would not stand at the edge."""
+    sides = {way.name: set() for ways in WAYS.values() for way in ways}
+    for _, made in cases(kind, dtype, CASES):
+        for role, ways in WAYS.items():
+            for way in ways:
+                sides[way.name].add(way.holds(made.conv.told(role), np.dtype(dtype).itemsize))
+    edges = {
+        "pointwise": ("pointwise", "pointwise_weight"),
+        "three": ("three_rows", "three_weight", "depthwise"),
+        "planes": ("shifted", "shifted_weight", "depthwise", "depthwise_weight", "three_rows"),
+        "dense": (),
+    }
+    assert all(sides[name] == {False, True} for name in edges[kind])
+
+
+# --- shares ------------------------------------------------------------------------------------------------------
+
+
+def only(share, shares):
+    """`threads.run`, but one share only."""
+
+    def run(task, count, work):
+        bounds = [count * i // shares for i in range(shares + 1)]
+        if bounds[share] < bounds[share + 1]:
+            task(bounds[share], bounds[share + 1])
+
+    return run
+
+
+@every_kind
+@every_float
+def test_each_share_owns_the_cells_it_reads_and_writes(kind, dtype, monkeypatch):
+    """Run without the others, it leaves their cells as they were, and NaN there changes neither its own nor what it tells."""
+    for shapes, made in cases(kind, dtype, CASES, lambda rng: lambda size: rng.integers(1, 4, size)):
+        for role, way in holding(made):
+            expected = made.with_bias(role, made.exact(role))
+            for shares in (2, 3, 7):
+                written, parts = np.zeros(expected.size, int), []
+                for share in range(shares):
+                    monkeypatch.setattr(conv_share, "run", only(share, shares))
+                    out = placed(np.full(expected.size, np.nan, dtype))
+                    strange = forced(made, role, way, out)
+                    own = ~np.isnan(out) & (out != made.with_bias(role, np.zeros_like(expected)))
+                    assert (out[own] == expected[own]).all(), (way.name, role, shapes, shares, share)
+                    if way.name != "weight_products":  # which looks at its result when all shares are done
+                        parts.append(strange)
+                    written += own
+                assert written.max(initial=0) <= 1, (way.name, role, shapes, shares)
+                told = [part if (expected != 0).all() else part >> HUGE for part in parts]
+                assert not any(told), (way.name, role, shapes, shares)
+
+
+@every_kind
+@every_float
+def test_a_kernel_tells_zeros_from_what_is_not_finite(kind, dtype):
+    for shapes, made in cases(kind, dtype, CASES):
+        for role, way in holding(made):
+            if role != WEIGHT:
+                made.bias[role][:] = 0
+            expected, hides = made.exact(role), made.conv.told(role).back  # pixels that meet no tap may be left out
+            strange = forced(made, role, way, placed(np.full(expected.size, np.nan, dtype)))
+            assert strange >> HUGE == 0, (way.name, shapes)
+            assert bool(strange) == (expected == 0).any() or hides, (way.name, shapes)
+            w, x = made.operands(role)[::-1]
+            kept = x.copy()
+            x[:] = np.inf
+            strange = forced(made, role, way, placed(np.full(expected.size, np.nan, dtype)))
+            met = made.exact(role) if (w != 0).all() else np.zeros(1)
+            assert strange >> HUGE or np.isfinite(met).all(), (way.name, shapes)
+            x[:] = kept
+
+
+REPEATED = {"2 threads": (2, 12), "3 threads": (3, 17), "7 threads": (7, 2 * ROWS + 1)}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_the_weight_gradient_of_one_cell_is_the_same_in_every_call(name, monkeypatch):
+    """Whatever stands in the memory of the result, and whichever thread comes first."""
+    count, outs = REPEATED[name]
+    rng = np.random.default_rng(1)
+    x, g = (rng.standard_normal((4, channels, 23, 23)).astype(np.float32) for channels in (3 * PANEL + 3, outs))
+    w, op, params = np.zeros((outs, x.shape[1], 1, 1), np.float32), OPS["conv"], ConvParams(Sliding((1, 1), 1))
+    monkeypatch.setattr(cells, "empty", lambda shape, dtype: np.full(shape, np.nan, dtype))
+    (once,) = op.vjp(params, x, w, g, needs=(False, True))[1:]
+    monkeypatch.setattr(threads, "chosen", count)
+    for _ in range(100):
+        (again,) = op.vjp(params, x, w, g, needs=(False, True))[1:]
+        assert again.tobytes() == once.tobytes()
+
+
+# --- calls that went wrong ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_stride_on_an_axis_of_one_cell_meets_fewer_taps_than_the_weight_has(dtype):
+    x, w = np.arange(1, 5, dtype=dtype).reshape(1, 4, 1, 1), np.arange(1, 101, dtype=dtype).reshape(4, 1, 5, 5)
+    assert wg.conv_transpose2d(x, w, None, 2, 2, 0, 4).ravel().tolist() == [13, 76, 189, 352]
+    x, w = np.arange(1, 7, dtype=dtype).reshape(1, 2, 3, 1), np.arange(1, 19, dtype=dtype).reshape(2, 1, 3, 3)
+    middle = w[:, 0, :, 1]
+    expected = [np.convolve(row, taps)[1:-1].tolist() for row, taps in zip(x[0, :, :, 0], middle, strict=True)]
+    assert wg.conv_transpose2d(x, w, None, (1, 2), 1, 0, 2)[0, :, :, 0].tolist() == expected
+    (gx,) = OPS["conv"].vjp(ConvParams(Sliding((3, 3), (1, 2), 1), 2), x, w, x, needs=(True, False))[:1]
+    assert gx[0, :, :, 0].tolist() == expected
+
+
+def test_the_same_through_pytorch():
+    torch = pytest.importorskip("torch")
+    x, w = torch.arange(1.0, 5).reshape(1, 4, 1, 1), torch.arange(1.0, 101).reshape(4, 1, 5, 5)
+    assert wg.conv_transpose2d(x, w, None, 2, 2, 0, 4).ravel().tolist() == [13, 76, 189, 352]
+    own, theirs = (torch.ones(1, 4, 1, 1, requires_grad=True) for _ in range(2))
+    wg.conv2d(own, w, None, 2, 2, 1, 4).backward(x)
+    torch.nn.functional.conv2d(theirs, w, None, 2, 2, 1, 4).backward(x)
+    assert own.grad.tolist() == theirs.grad.tolist()
+
+
+@pytest.mark.parametrize("extra", [(1, 0), (0, 1), (1, 1)])
+@pytest.mark.parametrize("channels", [1, ROWS, PANEL])
+def test_cells_that_only_output_padding_adds_are_zero(extra, channels, monkeypatch):
+    """A window of one cell with a dilation: nothing is left as it was in memory, and no gradient comes from there."""
+    monkeypatch.setattr(cells, "empty", lambda shape, dtype: np.full(shape, np.nan, dtype))
+    x, w = np.ones((1, channels, 8, 8), np.float32), np.ones((channels, channels, 1, 1), np.float32)
+    params = TransposeParams(Sliding((1, 1), 1, 0, 2), 1, extra)
+    y = wg.conv_transpose2d(x, w, None, 1, 0, extra, 1, 2)
+    assert (y[..., :8, :8] == channels).all()
+    assert not y[..., 8:, :].any()
+    assert not y[..., 8:].any()
+    g = np.full(y.shape, 100.0, np.float32)
+    g[..., :8, :8] = 1
+    gx, gw = OPS["conv_transpose"].vjp(params, x, w, g)
+    assert (gx == channels).all()
+    assert (gw == 64).all()
+
+
+def test_the_kernels_that_are_chosen():
+    """The fastest of those that may be used; this table is what the benchmarks measured."""
+    table = {
+        "1×1": (ConvParams(Sliding((1, 1), 1)), (2, PANEL, 12, 12), (2 * ROWS, PANEL, 1, 1)),
+        "1×1, small": (ConvParams(Sliding((1, 1), 1)), (2, PANEL, 4, LANES), (2 * ROWS, PANEL, 1, 1)),
+        "3×3": (ConvParams(Sliding((3, 3), 1, 1)), (2, 8, 12, 12), (9, 8, 3, 3)),
+        "depthwise 3×3": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
+        "depthwise 3×3 s2": (ConvParams(Sliding((3, 3), 2, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
+        "depthwise 3×3, large": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),
+        "depthwise 3×3 s3, large": (ConvParams(Sliding((3, 3), 3, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),
+    }
+    chosen = {
+        "1×1": ["pointwise", "pointwise", "pointwise_weight"],
+        "1×1, small": ["pointwise", "pointwise", "weight_products"],
+        "3×3": ["products", "products", "weight_products"],
+        "depthwise 3×3": ["three_rows", "three_rows", "three_weight"],
+        "depthwise 3×3 s2": ["shifted", "shifted", "shifted_weight"],
+        "depthwise 3×3, large": ["depthwise", "depthwise", "depthwise_weight"],
+        "depthwise 3×3 s3, large": ["products", "shifted", "weight_products"],
+    }
+    rng = np.random.default_rng(0)
+    for name, shapes in table.items():
+        conv = case(*shapes, np.float32, rng).conv
+        assert [conv.chosen(role, 4)[0].name for role in (FORWARD, INPUT, WEIGHT)] == chosen[name], name

@@ -1,0 +1,1 @@
+"""What tests share: laws, oracles, cases, guarded memory, fuzzers, a browser."""

@@ -1,0 +1,257 @@
+"""What is wrong with the arguments of the array operators, and what a user is told."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+import windowgrad as wg
+from support.bad_inputs import Bad, X, cells
+
+M = np.zeros((2, 3), np.float32)
+LABELS = np.array([0, 1])
+FLAGS = np.array([True])
+
+CALLS = [
+    (
+        "shapes that do not broadcast",
+        lambda: wg.add(M, np.zeros((4, 2))),
+        wg.WindowError,
+        "a of shape (2, 3) and b of shape (4, 2): have 2 and 4 on axis -2, must be equal, or one of them 1"
+        " [add(a: float32(2, 3), b: float64(4, 2))]",
+    ),
+    (
+        "a list is no array",
+        lambda: wg.multiply(M, [1, 2, 3]),
+        wg.KindError,
+        "b: must be a NumPy array, not list; numpy.asarray(b) may make it one [multiply(a: float32(2, 3), b=[1, 2, 3])]",
+    ),
+    (
+        "None is no number",
+        lambda: wg.exp(None),
+        wg.KindError,
+        "x: must be a NumPy array, not NoneType; numpy.asarray(x) may make it one [exp(x=None)]",
+    ),
+    (
+        "a complex number",
+        lambda: wg.add(M, 1j),
+        wg.KindError,
+        "b: must be a NumPy array, not complex; numpy.asarray(b) may make it one [add(a: float32(2, 3), b=1j)]",
+    ),
+    (
+        "an array of strings",
+        lambda: wg.relu(np.array(["a"])),
+        wg.KindError,
+        "x: an array of <U1 cannot be computed with; it must be bool, int8 to int64, uint8 to uint64, float16, float32,"
+        " float64, or object [relu(x: <U1(1,))]",
+    ),
+    (
+        "an integer beyond the other's dtype",
+        lambda: wg.add(np.zeros(2, np.int8), 300),
+        wg.OptionError,
+        "b=300: beyond the range of int8, which it has beside the other operand [add(a: int8(2,), b=300)]",
+    ),
+    (
+        "a number beyond every float",
+        lambda: wg.multiply(10**400, M),
+        wg.OptionError,
+        "a=2**1328…: beyond the range of float32, which it has beside the other operand"
+        " [multiply(a=2**1328…, b: float32(2, 3))]",
+    ),
+    (
+        "minus of bool",
+        lambda: wg.negative(FLAGS),
+        wg.KindError,
+        "negative cannot compute with bool: turn it into a number first, as by astype(int) [negative(x: bool(1,))]",
+    ),
+    (
+        "difference of bools",
+        lambda: wg.subtract(FLAGS, FLAGS),
+        wg.KindError,
+        "subtract cannot compute with bool and bool: turn it into a number first, as by astype(int)"
+        " [subtract(a: bool(1,), b: bool(1,))]",
+    ),
+    (
+        "a fraction beside a decimal",
+        lambda: wg.add(cells(Fraction(1)), cells(Decimal(1))),
+        wg.KindError,
+        "add cannot compute with cells of type Decimal, Fraction: unsupported operand type(s) for +: 'Fraction' and"
+        " 'decimal.Decimal' [add(a: object(1, 1), b: object(1, 1))]",
+    ),
+    (
+        "exp of a fraction",
+        lambda: wg.exp(cells(Fraction(1))),
+        wg.KindError,
+        "Fraction has no exp: must be float, Decimal, mpmath.mpf or Dual; turn each Fraction into one [exp(x: object(1, 1))]",
+    ),
+    (
+        "matrices that do not meet",
+        lambda: wg.matmul(M, M),
+        wg.WindowError,
+        "b of shape (2, 3): must have 3 on the last axis but one, as a of shape (2, 3) has on its last"
+        " [matmul(a: float32(2, 3), b: float32(2, 3))]",
+    ),
+    (
+        "a vector that does not meet",
+        lambda: wg.matmul(M, np.zeros(2)),
+        wg.WindowError,
+        "b of shape (2,): must have 3 on the last axis, as a of shape (2, 3) has on its last"
+        " [matmul(a: float32(2, 3), b: float64(2,))]",
+    ),
+    (
+        "a number in a matrix product",
+        lambda: wg.matmul(M, 2),
+        wg.WindowError,
+        "b of shape (): must have at least one axis; multiply scales by a number [matmul(a: float32(2, 3), b=2)]",
+    ),
+    (
+        "batches of matrices that do not broadcast",
+        lambda: wg.matmul(np.zeros((2, 3, 3)), np.zeros((4, 3, 3))),
+        wg.WindowError,
+        "the leading axes (2,) of a and (4,) of b: have 2 and 4 on axis -1, must be equal, or one of them 1"
+        " [matmul(a: float64(2, 3, 3), b: float64(4, 3, 3))]",
+    ),
+    (
+        "an axis that is not there",
+        lambda: wg.sum(M, 2),
+        wg.WindowError,
+        "axis=2: x of shape (2, 3) has axes -2 to 1 [sum(x: float32(2, 3), axis=2)]",
+    ),
+    (
+        "an axis of a number",
+        lambda: wg.sum(1.5, 0),
+        wg.WindowError,
+        "axis=0: x of shape () has no axes [sum(x=1.5, axis=0)]",
+    ),
+    (
+        "an axis twice",
+        lambda: wg.mean(M, (0, -2)),
+        wg.WindowError,
+        "axis=(0, -2): names an axis of x of shape (2, 3) twice [mean(x: float32(2, 3), axis=(0, -2))]",
+    ),
+    (
+        "an axis that is no integer",
+        lambda: wg.sum(M, 1.0),
+        wg.KindError,
+        "axis=1.0: must be an integer, not float [sum(x: float32(2, 3), axis=1.0)]",
+    ),
+    (
+        "an axis in a string",
+        lambda: wg.sum(M, "0"),
+        wg.KindError,
+        "axis='0': must be an integer or a tuple of integers, not str [sum(x: float32(2, 3), axis='0')]",
+    ),
+    (
+        "keepdims that is no bool",
+        lambda: wg.mean(M, 0, 1),
+        wg.KindError,
+        "keepdims=1: must be True or False [mean(x: float32(2, 3), axis=0, keepdims=1)]",
+    ),
+    (
+        "the mean of no objects",
+        lambda: wg.mean(np.zeros((0, 2), object), 0),
+        wg.WindowError,
+        "x of shape (0, 2): must have a cell, for the mean of none is no number [mean(x: object(0, 2), axis=0)]",
+    ),
+    (
+        "a shape of another size",
+        lambda: wg.reshape(M, (4, 2)),
+        wg.WindowError,
+        "shape=(4, 2): has 8 cells, x of shape (2, 3) has 6 [reshape(x: float32(2, 3), shape=(4, 2))]",
+    ),
+    (
+        "a shape that does not divide",
+        lambda: wg.reshape(M, (4, -1)),
+        wg.WindowError,
+        "shape=(4, -1): x of shape (2, 3) has 6 cells, no multiple of 4 [reshape(x: float32(2, 3), shape=(4, -1))]",
+    ),
+    (
+        "a shape left open twice",
+        lambda: wg.reshape(M, (-1, -1)),
+        wg.WindowError,
+        "shape=(-1, -1): must not have more than one −1 [reshape(x: float32(2, 3), shape=(-1, -1))]",
+    ),
+    (
+        "a negative size",
+        lambda: wg.reshape(M, (-2, 3)),
+        wg.WindowError,
+        "shape=-2 at 0: must be at least -1 [reshape(x: float32(2, 3), shape=(-2, 3))]",
+    ),
+    (
+        "no shape",
+        lambda: wg.reshape(M, None),
+        wg.KindError,
+        "shape=None: must be an integer or a tuple of integers, not NoneType [reshape(x: float32(2, 3), shape=None)]",
+    ),
+    (
+        "flattening from an axis that is not there",
+        lambda: wg.flatten(np.zeros(3)),
+        wg.WindowError,
+        "start_axis=1: x of shape (3,) has axes -1 to 0 [flatten(x: float64(3,))]",
+    ),
+    (
+        "too few axes to transpose",
+        lambda: wg.transpose(X, (1, 0)),
+        wg.WindowError,
+        "axes=(1, 0): names 2 axes, x of shape (3, 8, 8) has 3 [transpose(x: float32(3, 8, 8), axes=(1, 0))]",
+    ),
+    (
+        "an axis transposed twice",
+        lambda: wg.transpose(M, (0, 0)),
+        wg.WindowError,
+        "axes=(0, 0): names an axis of x of shape (2, 3) twice [transpose(x: float32(2, 3), axes=(0, 0))]",
+    ),
+    (
+        "log_softmax of a number",
+        lambda: wg.log_softmax(1.0),
+        wg.WindowError,
+        "axis=-1: x of shape () has no axes [log_softmax(x=1.0)]",
+    ),
+    (
+        "labels of another shape",
+        lambda: wg.cross_entropy(M, np.array([0, 1, 2])),
+        wg.WindowError,
+        "labels of shape (3,): must be (2,), that of logits without its last axis"
+        " [cross_entropy(logits: float32(2, 3), labels: int64(3,))]",
+    ),
+    (
+        "a label that is no class",
+        lambda: wg.cross_entropy(M, np.array([1, 3])),
+        wg.OptionError,
+        "labels: 3 at (1,), must be from 0 to 2 [cross_entropy(logits: float32(2, 3), labels: int64(2,))]",
+    ),
+    (
+        "a negative label",
+        lambda: wg.cross_entropy(M, np.array([-1, 0])),
+        wg.OptionError,
+        "labels: -1 at (0,), must be from 0 to 2 [cross_entropy(logits: float32(2, 3), labels: int64(2,))]",
+    ),
+    (
+        "labels that are floats",
+        lambda: wg.cross_entropy(M, LABELS.astype(float)),
+        wg.KindError,
+        "labels: must be integers, not float64 [cross_entropy(logits: float32(2, 3), labels: float64(2,))]",
+    ),
+    (
+        "labels that are fractions",
+        lambda: wg.cross_entropy(M, LABELS * Fraction(1, 2)),
+        wg.KindError,
+        "labels: must be integers, not object [cross_entropy(logits: float32(2, 3), labels: object(2,))]",
+    ),
+    (
+        "no classes",
+        lambda: wg.cross_entropy(np.zeros((2, 0)), LABELS),
+        wg.WindowError,
+        "logits of shape (2, 0): must have at least one class on its last axis"
+        " [cross_entropy(logits: float64(2, 0), labels: int64(2,))]",
+    ),
+    (
+        "a target of another shape",
+        lambda: wg.mse(np.zeros((3, 1)), np.zeros(3)),
+        wg.WindowError,
+        "target of shape (3,): must be (3, 1), that of x, or one number [mse(x: float64(3, 1), target: float64(3,))]",
+    ),
+]
+CASES = [Bad(f"array operators: {name}", call, error, text) for name, call, error, text in CALLS]

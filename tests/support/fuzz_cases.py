@@ -1,0 +1,305 @@
+"""The cases that the fuzzer tries, drawn from a seed and a number: geometries that ordinary tests do not think of.
+
+Axes of 1, 2 and 3 cells, primes, powers of two and their neighbours; strides beyond the kernel and beyond the axis; padding
+beyond half the kernel and beyond all of it; dilation, ceil mode, output_padding; channels in groups, one by one, many; empty
+batches; rows that are long. For every operator, rule, dtype and layout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from support import dense
+from support.exact import BFLOAT16, DTYPES, FLOATS
+from windowgrad.autograd.arrays.records import EachParams
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
+from windowgrad.params import (
+    TIES,
+    ConvParams,
+    MaxParams,
+    MeanParams,
+    PadParams,
+    Params,
+    SmoothParams,
+    TransposeParams,
+    UnpadParams,
+)
+
+Shape = tuple[int, ...]
+Random = np.random.Generator
+
+OPERATORS = {
+    "max_pool": 5,
+    "avg_pool": 3,
+    "smooth_max_pool": 2,
+    "conv": 5,
+    "conv_transpose": 4,
+    "pad": 0.5,
+    "unpad": 0.5,
+    "relu": 0.5,
+}
+LAYOUTS = ("C", "Fortran", "channels last", "negative", "stepped")
+THREADS = (1, 2, 3, 7)
+LENGTHS = (1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 23, 31, 32, 33, 37, 63, 64, 65, 97, 127, 129)
+TANGENTS = [np.dtype(name) for name in ("float32", "float64", "int8", "int64")]
+CHANNEL_KINDS = ("dense", "depthwise", "one each", "groups")
+CHANNELS = (1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 24, 33)
+PRODUCTS = 300_000
+"""How many (output, tap) pairs of all planes or channels a case has at most, so that it is quick to compute."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of one rule, with the layouts, guards and threads to call it with a second time."""
+
+    op: str
+    rule: str
+    params: Params
+    shapes: tuple[Shape, ...]
+    dtype: np.dtype[Any]
+    given: np.dtype[Any]
+    """The dtype of tangents or of the gradient."""
+    values: str
+    layouts: tuple[str, ...]
+    sides: tuple[str, str]
+    threads: int
+    out: str | None
+    """The layout of the array that the second call writes to."""
+    small_blocks: bool
+    seed: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        params: Any = self.params
+        if isinstance(params, EachParams):
+            return 1
+        if isinstance(params, PadParams):
+            return len(params.padding)
+        return params.window.rank if isinstance(params, ConvParams) else params.geometry.rank  # type: ignore[no-any-return]
+
+    def __str__(self) -> str:
+        arrays = ", ".join(f"{self.dtype}{shape}" for shape in self.shapes)
+        given = f", {self.given} beside" if self.rule in ("jvp", "vjp") else ""
+        out = f", out in {self.out}" if self.out else ""
+        blocks = ", small blocks" if self.small_blocks else ""
+        return (
+            f"{self.op}.{self.rule}({self.params}, {arrays}{given}) of {self.values} values; "
+            f"then {'/'.join(self.layouts)}, {self.sides[1]}, {self.threads} threads{out}{blocks}"
+        )
+
+
+def one_of(rng: Random, choices: Sequence[Any], weights: Sequence[float] | None = None) -> Any:
+    if weights is None:
+        return choices[rng.integers(len(choices))]
+    return choices[int(rng.choice(len(choices), p=np.array(weights) / sum(weights)))]
+
+
+def chance(rng: Random, p: float) -> bool:
+    return bool(rng.random() < p)
+
+
+# --- geometries --------------------------------------------------------------------------------------------------
+
+
+def rank_of(rng: Random) -> int:
+    return one_of(rng, (1, 2, 3, 4, 5), (4, 9, 4, 1.5, 1))
+
+
+def sizes(rng: Random, rank: int, most: int) -> Shape:
+    """Axes with at most that many cells in all, in any order."""
+    if rank == 1 and chance(rng, 0.1):
+        return (int(rng.integers(200, 5000)),)
+    found: list[int] = []
+    for _ in range(rank):
+        left = max(1, most // math.prod(found))
+        found.append(one_of(rng, [n for n in LENGTHS if n <= left]))
+    return tuple(int(n) for n in rng.permutation(found))
+
+
+def axis(rng: Random, n: int, k: int, fits: bool = True) -> tuple[int, int, tuple[int, int], int]:
+    """(kernel, stride, padding, dilation) about an axis of n cells and a wanted kernel; a window `fits` if it must."""
+    d = one_of(rng, (1, 2, 3, n), (8, 2, 1, 0.3))
+    s = one_of(rng, (1, 2, 3, k, k + 1, k + 3, n, n + 1), (6, 4, 2, 2, 1.5, 0.7, 0.5, 0.5))
+    reach = d * (k - 1)
+    lo, hi = (int(one_of(rng, (0, reach // 2, k // 2, k - 1, k, k + 2, reach + 1), (5, 3, 2, 1, 0.7, 0.4, 0.4))) for _ in "ab")
+    if chance(rng, 0.6):
+        hi = lo
+    if fits and reach + 1 > n + lo + hi:
+        d = max(1, (n + lo + hi - 1) // max(k - 1, 1))
+        k = k if d * (k - 1) + 1 <= n + lo + hi else n + lo + hi
+    return int(k), int(s), (lo, hi), int(d)
+
+
+def kernel_of(rng: Random, n: int) -> int:
+    return int(one_of(rng, (1, 2, 3, 4, 5, 7, n, n + 1, rng.integers(1, 2 * n + 2)), (3, 5, 7, 2, 2, 1, 1, 0.5, 1)))
+
+
+def sliding(rng: Random, spatial: Shape, kernel: Shape | None = None, ceil: float = 0.3, fits: bool = True) -> Sliding:
+    wanted = kernel or tuple(kernel_of(rng, n) for n in spatial)
+    sides = [axis(rng, n, k, fits) for n, k in zip(spatial, wanted, strict=True)]
+    if kernel is None and chance(rng, 0.25):  # the ordinary kind: the same on every axis, as far as it fits
+        k, s, p, d = sides[-1]
+        sides = [
+            (k, s, p, d) if d * (k - 1) + 1 <= n + sum(p) or not fits else side for n, side in zip(spatial, sides, strict=True)
+        ]
+    k, s, p, d = zip(*sides, strict=True)
+    return Sliding(k, s, p, d, [chance(rng, 0.5) if chance(rng, ceil) else False for _ in spatial])
+
+
+def geometry(rng: Random, spatial: Shape) -> Geometry:
+    kind = one_of(rng, ("sliding", "adaptive", "global"), (7, 2, 1))
+    if kind == "global":
+        return Global(len(spatial), chance(rng, 0.5))
+    if kind == "adaptive":
+        return Adaptive([one_of(rng, (None, 1, 2, n, n + 2, int(rng.integers(1, n + 3))), (1, 2, 2, 1, 1, 3)) for n in spatial])
+    return sliding(rng, spatial)
+
+
+# --- operators ---------------------------------------------------------------------------------------------------
+
+
+def leads(rng: Random) -> Shape:
+    sizes = one_of(rng, ((), (1,), (3,), (2, 1), (1, 2), (2, 3), (2, 5), (1, 8), (2, 17), (2, 1, 2), (0, 2), (2, 0)))
+    return tuple(sizes)
+
+
+def pooling(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
+    rank = rank_of(rng)
+    spatial = sizes(rng, rank, one_of(rng, (30, 200, 2000)))
+    if chance(rng, 0.03):
+        spatial = (*spatial[:-1], int(rng.integers(300, 3000)))
+    regions = geometry(rng, spatial)
+    if op == "max_pool":
+        params: Params = MaxParams(regions, one_of(rng, TIES, (3, 2, 2)), one_of(rng, ("zero", "raise"), (9, 1)))
+    elif op == "avg_pool":
+        params = MeanParams(regions, chance(rng, 0.6), one_of(rng, (None, 1, 3, 7), (7, 1, 1, 1)))
+    else:
+        params = SmoothParams(regions, one_of(rng, (1, 2.5, 5, -1, -3, 0.1)), chance(rng, 0.6))
+    return params, ((*leads(rng), *spatial),)
+
+
+def channels(rng: Random, recipe: str) -> tuple[int, int, int]:
+    """(groups, channels of a group before, after)."""
+    kind = {"pointwise": "dense", "depthwise": "depthwise"}.get(recipe) or one_of(rng, CHANNEL_KINDS, (5, 2, 1, 2))
+    if kind == "depthwise":
+        return int(one_of(rng, CHANNELS)) + 1, 1, 1
+    if kind == "one each":
+        return int(one_of(rng, (2, 3, 5))), 1, int(one_of(rng, (1, 2, 3)))
+    ins, outs = (int(one_of(rng, CHANNELS[4:] if recipe == "pointwise" else CHANNELS)) for _ in "ab")
+    return int(one_of(rng, (2, 3, 4))) if kind == "groups" else 1, ins, outs
+
+
+def conv_window(rng: Random, spatial: Shape, recipe: str, transposed: bool) -> Sliding:
+    """Any window, or one that some kernel is made for, or almost."""
+    rank, ceil = len(spatial), 0 if transposed else 0.1
+    if recipe == "pointwise":
+        step, dilation = ([one_of(rng, (1, other), (12, 1)) for _ in spatial] for other in (2, one_of(rng, (2, 3))))
+        if chance(rng, 0.4):
+            dilation = [one_of(rng, (2, 3))] * rank
+        return Sliding((1,) * rank, step, [one_of(rng, (0, 1), (15, 1)) for _ in spatial], dilation)
+    if recipe == "depthwise":
+        k = one_of(rng, (2, 3, 5, 7), (1, 5, 2, 1))
+        step = [one_of(rng, (1, 2, 3), (5, 4, 1))] * rank if chance(rng, 0.7) else [one_of(rng, (1, 2, 3)) for _ in spatial]
+        around = [one_of(rng, (k // 2, 0, k - 1, k), (6, 2, 1, 1)) for _ in spatial]
+        around = [max(lo, -(-(k - n) // 2)) for lo, n in zip(around, spatial, strict=True)]
+        return Sliding((k,) * rank, step, around)
+    kernel = one_of(rng, (None, (1,) * rank, (3,) * rank, (1,) * (rank - 1) + (3,)), (5, 1, 2, 1))
+    return sliding(rng, spatial, kernel, ceil, fits=not transposed)
+
+
+def batch(rng: Random) -> Shape:
+    return tuple(one_of(rng, ((), (1,), (2,), (3,), (0,), (2, 2)), (1, 4, 3, 1, 0.3, 0.3)))
+
+
+def biased(rng: Random, x: Shape, w: Shape, outs: int) -> tuple[Shape, ...]:
+    return (x, w, (outs,)) if chance(rng, 0.5) else (x, w)
+
+
+def convolution(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
+    recipe, transposed = one_of(rng, ("any", "pointwise", "depthwise"), (4, 2, 2)), op == "conv_transpose"
+    most = one_of(rng, (12, 60, 400, 1600 if recipe == "pointwise" else 400))
+    spatial = sizes(rng, one_of(rng, (2, 1, 3)) if recipe == "depthwise" else rank_of(rng), most)
+    window = conv_window(rng, spatial, recipe, transposed)
+    groups, ins, outs = channels(rng, recipe)
+    if not transposed:
+        x, w = (*batch(rng), groups * ins, *spatial), (groups * outs, ins, *window.kernel)
+        return ConvParams(window, groups), biased(rng, x, w, groups * outs)
+    rests = [max(s, d) for s, d in zip(window.stride, window.dilation, strict=True)]
+    params = TransposeParams(window, groups, tuple(int(rng.integers(0, rest)) if chance(rng, 0.4) else 0 for rest in rests))
+    x, w = (*batch(rng), groups * ins, *spatial), (groups * ins, outs, *window.kernel)
+    return params, biased(rng, x, w, groups * outs)
+
+
+def padding(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
+    spatial = sizes(rng, rank_of(rng), 200)
+    around = [(int(rng.integers(0, 4)), int(rng.integers(0, 4))) for _ in spatial]
+    grown = tuple(n + lo + hi for n, (lo, hi) in zip(spatial, around, strict=True))
+    kind = PadParams if op == "pad" else UnpadParams
+    return kind(around), ((*leads(rng), *(grown if op == "unpad" else spatial)),)
+
+
+def elementwise(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
+    return EachParams(), ((*leads(rng), *sizes(rng, rank_of(rng), 2000)),)
+
+
+DRAWN = {"conv": convolution, "conv_transpose": convolution, "pad": padding, "unpad": padding, "relu": elementwise}
+
+
+def is_small(op: str, params: Any, shapes: tuple[Shape, ...]) -> bool:
+    """Whether it has an output, and is quick to compute."""
+    try:
+        out = params.out_shape(*shapes)
+    except ValueError:
+        return False
+    if max(math.prod(out), math.prod(shapes[0])) > 30_000:
+        return False
+    if op in ("pad", "unpad", "relu"):
+        return True
+    if op in ("conv", "conv_transpose"):
+        pixels = math.prod(out if op == "conv" else shapes[0])
+        return pixels * math.prod(shapes[1][1:]) <= PRODUCTS
+    spatial = shapes[0][len(shapes[0]) - params.geometry.rank :]
+    taps = math.prod(dense.axis_cells(params.geometry, axis, n).shape[1] for axis, n in enumerate(spatial))
+    return math.prod(out) * taps <= PRODUCTS
+
+
+def dtypes(rng: Random) -> tuple[Any, Any]:
+    dtype = one_of(rng, (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BFLOAT16, None), (5, 2, 1, 1, 2))
+    if dtype is None:
+        dtype = one_of(rng, DTYPES[:9])
+    return dtype, one_of(rng, [dtype, dtype, *TANGENTS] if dtype in FLOATS else TANGENTS)
+
+
+def draw(seed: int, number: int, only: str | None = None) -> Case:
+    """Case `number` of a seed."""
+    key = (seed, number)
+    rng = np.random.default_rng(key)
+    op = only or one_of(rng, list(OPERATORS), list(OPERATORS.values()))
+    rules = ("forward", "jvp", "vjp", *(("with_indices",) if op == "max_pool" else ()))
+    rule, (dtype, given) = one_of(rng, rules), dtypes(rng)
+    params, shapes = DRAWN.get(op, pooling)(rng, op)
+    while not is_small(op, params, shapes):
+        params, shapes = DRAWN.get(op, pooling)(rng, op)
+    arrays = {"jvp": 2 * len(shapes), "vjp": len(shapes) + 1}.get(rule, len(shapes))
+    given = dtype if op == "relu" else given  # its derivatives have the dtype of what they are given
+    writes = op != "relu" and rule in ("forward", "with_indices") and chance(rng, 0.5)
+    return Case(
+        op=op,
+        rule=rule,
+        params=params,
+        shapes=shapes,
+        dtype=dtype,
+        given=given,
+        values=one_of(rng, ("whole", "tied", "wild"), (5, 2, 2)),
+        layouts=tuple(one_of(rng, LAYOUTS, (2, 1, 1, 1, 1)) for _ in range(arrays)),
+        sides=("end", "start") if chance(rng, 0.5) else ("start", "end"),
+        threads=one_of(rng, THREADS),
+        out=one_of(rng, LAYOUTS, (4, 1, 1, 1, 1)) if writes else None,
+        small_blocks=chance(rng, 0.2),
+        seed=key,
+    )

@@ -1,0 +1,303 @@
+"""What must be true of a case: nothing beyond its arrays is touched, and its results are the same bits however it is called.
+
+A case is computed twice, in guarded memory with two poisons, at the two ends of pages, in two layouts, by one thread and by
+several. Where the numbers allow it, the results are those of the reference bit for bit.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import _lru_cache_wrapper, cache
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from support import dense
+from support.exact import FLOATS
+from support.fuzz_cases import Case
+from support.guarded import NAN, OTHER, exact_memory, guard_compiled_code, guarded, guarded_empty
+from windowgrad import dispatch
+from windowgrad.autograd.arrays import RELU, functions
+from windowgrad.errors import WindowError, WindowgradError
+from windowgrad.kernels.conv import plan as conv_plan
+from windowgrad.kernels.pool import axis_passes as axes
+from windowgrad.kernels.pool import blocks
+from windowgrad.kernels.pool.max import winner_strips
+from windowgrad.kernels.pool.smooth import chunks as smooth_chunks
+from windowgrad.kernels.pool.smooth import parts
+from windowgrad.kernels.runtime import jit, threads
+from windowgrad.ops import OPS, routed
+from windowgrad.params import MaxParams, MeanParams
+
+Array = Any
+
+# --- the numbers -------------------------------------------------------------------------------------------------
+
+
+def whole(rng: np.random.Generator, shape: Sequence[int], dtype: Any, least: int = -4, most: int = 4) -> Array:
+    """Small integers, whose sums are exact in any order; without sign where there is none, as bits for bool."""
+    drawn = rng.integers(least, most + 1, shape)
+    return (drawn % 2 if dtype.kind == "b" else abs(drawn) if dtype.kind == "u" else drawn).astype(dtype)
+
+
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-44, -1e-40, 3e38, -3e38)
+
+
+def wild(rng: np.random.Generator, shape: Sequence[int], dtype: Any) -> Array:
+    """Any floats, some of them special; any integers, the least and the greatest among them."""
+    if dtype not in FLOATS:
+        if dtype.kind == "b":
+            return whole(rng, shape, dtype)
+        limits = np.iinfo(dtype)
+        drawn = rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+        return np.where(rng.random(shape) < 0.2, np.where(rng.random(shape) < 0.5, limits.min, limits.max), drawn).astype(dtype)
+    drawn = rng.standard_normal(shape)
+    rare = 0.15 if rng.random() < 0.5 else 0.0
+    with np.errstate(all="ignore"):
+        return np.where(rng.random(shape) < rare, rng.choice(SPECIAL, shape), drawn).astype(dtype)
+
+
+def numbers(case: Case, rng: np.random.Generator, shape: Sequence[int], dtype: Any) -> Array:
+    if case.values == "wild":
+        return wild(rng, shape, dtype)
+    return whole(rng, shape, dtype, *((0, 1) if case.values == "tied" else ()))
+
+
+def arrays_of(case: Case) -> list[Array]:
+    """Inputs, then tangents or the gradient: a multiple of what it is divided by, so that its shares are whole."""
+    rng = np.random.default_rng((*case.seed, 1))
+    inputs = [numbers(case, rng, shape, case.dtype) for shape in case.shapes]
+    if case.rule == "jvp":
+        return [*inputs, *(numbers(case, rng, shape, case.given) for shape in case.shapes)]
+    if case.rule != "vjp":
+        return inputs
+    g = numbers(case, rng, case.params.out_shape(*case.shapes), case.given)
+    if case.values != "wild" and isinstance(case.params, (MaxParams, MeanParams)):
+        shares = dense.POOLINGS[case.op](case.params, inputs[0]).shares().reshape(g.shape)
+        exact = shares * g.astype(np.int64)
+        g = exact.astype(case.given) if (exact.astype(case.given).astype(np.int64) == exact).all() else exact.astype(np.float64)
+    return [*inputs, g]
+
+
+# --- calls -------------------------------------------------------------------------------------------------------
+
+BLOCKS = [
+    (conv_plan, "STEPS", 7),
+    (conv_plan, "PANELS", 1 << 10),
+    (conv_plan, "WEIGHTS", 1 << 10),
+    (parts, "CELLS", 64),
+    (parts, "LARGE", 64),
+    (axes, "SLAB", 128),
+    (winner_strips, "BLOCK", 512),
+    (blocks, "SMALL", 1),
+    (blocks, "TABLES", 40),
+    (blocks, "OUTPUTS", 16),
+    (blocks, "ROW", 64),
+    (blocks, "COPIED", 100),
+    (blocks, "CELLS", 60),
+    (smooth_chunks, "LARGE", 64),
+    (smooth_chunks, "CHUNK", 16),
+]
+"""Limits from which on work is cut into parts, as small as a case: large arrays reach the same code by their size."""
+
+RULES = {**OPS, "relu": routed(RELU)}
+
+
+@contextmanager
+def told(case: Case, count: int) -> Iterator[None]:
+    """That many threads, however little there is to do."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(threads, "LEAST_WORK", 0))
+        stack.enter_context(patch.object(threads, "chosen", count))
+        stack.enter_context(patch.object(functions, "LEAST", 0))
+        if case.small_blocks:
+            for module, name, value in BLOCKS:
+                stack.enter_context(patch.object(module, name, value))
+            blocks.cut_up.cache_clear()  # it was told other limits
+            stack.callback(blocks.cut_up.cache_clear)
+        yield
+
+
+def outputs(case: Case, arrays: Sequence[Array], side: str, poison: int) -> Any:
+    """Guarded arrays for the results, as `out` is given."""
+    shape = case.params.out_shape(*case.shapes)
+    made = []
+    for dtype in dense.result_dtypes(case.op, case.rule, arrays):
+        made.append(guarded_empty(shape, dtype, side, case.out or "C", channel_of(case), poison))
+    return tuple(made) if case.rule == "with_indices" else made[0]
+
+
+def channel_of(case: Case) -> int:
+    return len(case.shapes[0]) - case.rank - 1
+
+
+def called(case: Case, arrays: Sequence[Array], out: Any) -> list[Array] | WindowgradError:
+    """The results of the rule, or the error by which it refuses."""
+    rule = getattr(RULES[case.op], case.rule)
+    try:
+        found = rule(case.params, *arrays) if out is None else rule(case.params, *arrays, out=out)
+    except WindowgradError as error:
+        return error
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def compute(case: Case, arrays: Sequence[Array], again: bool) -> tuple[Any, list[str]]:
+    """(results or an error, what was wrong) of the first call, or of the second."""
+    side, poison = case.sides[again], OTHER if again else NAN
+    layouts, count = (case.layouts, case.threads) if again else (["C"] * len(arrays), 1)
+    given = [guarded(array, side, layout, channel_of(case)) for array, layout in zip(arrays, layouts, strict=True)]
+    out = outputs(case, arrays, side, poison) if again and case.out else None
+    with exact_memory(side, poison), told(case, count):
+        results = called(case, given, out)
+    wrong = [f"input {i} was written" for i, (a, b) in enumerate(zip(arrays, given, strict=True)) if not same(a, b)]
+    return results, wrong
+
+
+def same(a: Array, b: Array) -> bool:
+    """The same dtype, shape and bits; any NaN is as good as another."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.tobytes() == b.tobytes():
+        return True
+    if a.dtype not in FLOATS:
+        return False
+    nan = a != a
+    return bool((nan == (b != b)).all()) and np.where(nan, 0, a).tobytes() == np.where(nan, 0, b).tobytes()
+
+
+# --- what must be true -------------------------------------------------------------------------------------------
+
+
+def refused(case: Case) -> bool:
+    """Whether it must be refused: a window has no cell, and may not."""
+    params: Any = case.params
+    if not isinstance(params, MaxParams) or params.empty == "zero":
+        return False
+    spatial = case.shapes[0][len(case.shapes[0]) - case.rank :]
+    return any(not (dense.axis_cells(params.geometry, axis, n) >= 0).any(-1).all() for axis, n in enumerate(spatial))
+
+
+def may_be_refused(case: Case, error: WindowgradError) -> bool:
+    """Integers whose sums may not fit."""
+    return case.op.startswith("conv") and case.values == "wild" and isinstance(error, WindowError) and "more than" in str(error)
+
+
+def known(case: Case, arrays: Sequence[Array]) -> list[Array] | None:
+    """What the results are, if the reference can tell to the bit."""
+    picks = case.op in ("pad", "unpad", "relu") or (case.op == "max_pool" and case.rule in ("forward", "with_indices"))
+    if case.op == "smooth_max_pool" or (case.values == "wild" and not picks):
+        return None
+    return dense.expected(case.op, case.rule, case.params, arrays)
+
+
+TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "float64": 1e-10}
+
+
+def nearly_known(case: Case, arrays: Sequence[Array]) -> list[Array] | None:
+    """The same within rounding errors."""
+    if case.op != "smooth_max_pool" or case.values == "wild":
+        return None
+    return dense.expected(case.op, case.rule, case.params, arrays)
+
+
+def near(found: Array, expected: Array) -> bool:
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        return False
+    a, b = found.astype(np.float64), expected.astype(np.float64)
+    return bool((abs(a - b) <= TOLERANCE[found.dtype.name] * np.maximum(abs(b), 4.0)).all())
+
+
+def difference(found: Array, expected: Array) -> str:
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        return f"{found.dtype}{found.shape}, not {expected.dtype}{expected.shape}"
+    bad = np.argwhere(~((found == expected) | ((found != found) & (expected != expected))))
+    if not len(bad):
+        return "the sign of a zero"
+    at = tuple(bad[0].tolist())
+    return f"{len(bad)} of {found.size} cells, at {at} {found[at]}, not {expected[at]}"
+
+
+def compared(what: str, found: Sequence[Array], expected: Sequence[Array], equal: Any) -> list[str]:
+    if len(found) != len(expected):
+        return [f"{what}: {len(found)} results, not {len(expected)}"]
+    return [f"{what} {i}: {difference(a, b)}" for i, (a, b) in enumerate(zip(found, expected, strict=True)) if not equal(a, b)]
+
+
+def alone(case: Case, arrays: Sequence[Array], results: Sequence[Array]) -> list[str]:
+    """Whether the last sample of a batch has the same results without the others; sums over the batch are left out."""
+    x, per_window = case.shapes[0], case.op.startswith("conv")
+    if case.values != "wild" or len(x) - case.rank - per_window < 1 or x[0] < 2:
+        return []
+    inputs = len(case.shapes)
+    batched = [
+        not per_window or place % inputs == 0 or (case.rule == "vjp" and place == inputs) for place in range(len(arrays))
+    ]
+    some = [array[-1:].copy() if has else array for array, has in zip(arrays, batched, strict=True)]
+    with exact_memory(), told(case, 1):
+        found = called(case, some, None)
+    if isinstance(found, WindowgradError):  # integers whose sums fit in one sample, and not in another
+        return []
+    kept = 1 if per_window else len(results)
+    return compared("of a sample by itself, result", found[:kept], [result[-1:] for result in results[:kept]], same)
+
+
+def check(case: Case) -> list[str]:
+    """What is wrong, nothing if all is well."""
+    arrays = arrays_of(case)
+    (first, wrong), (second, wrong_again) = (compute(case, arrays, again) for again in (False, True))
+    wrong += wrong_again
+    if isinstance(first, WindowgradError) or isinstance(second, WindowgradError):
+        if str(first) != str(second):
+            wrong.append(f"once {first!r}, once {second!r}")
+        elif not (refused(case) or may_be_refused(case, first)):
+            wrong.append(f"refused: {first!r}")
+        return wrong
+    if refused(case):
+        return [*wrong, 'empty="raise" was not refused']
+    wrong += compared("by layout, threads or memory, result", second, first, same)
+    wrong += alone(case, arrays, first)
+    with np.errstate(all="ignore"):
+        if (exactly := known(case, arrays)) is not None:
+            wrong += compared("result", first, exactly, same)
+        if (about := nearly_known(case, arrays)) is not None:
+            wrong += compared("result", first, about, near)
+    return wrong
+
+
+# --- in a process of its own -------------------------------------------------------------------------------------
+
+KEPT = 50
+"""Cases after which the tables that the library keeps are dropped: a process may have only so many guarded blocks."""
+
+
+checked = itertools.count()
+
+
+@cache
+def kept_tables() -> list[Any]:
+    """The library's caches, but that of the folder for kernels."""
+    gc.collect()
+    found = [one for one in gc.get_objects() if isinstance(one, _lru_cache_wrapper)]
+    return [one for one in found if str(one.__module__).startswith("windowgrad.") and one.__module__ != jit.__name__]
+
+
+def prepare() -> None:
+    """Load all kernels' modules, and guard what they allocate; a warning is an error."""
+    guard_compiled_code()
+    warnings.simplefilter("error")
+    for op in OPS.values():
+        dispatch.kernel_of(op.name, "forward")
+    kept_tables()
+
+
+def check_many(case: Case) -> list[str]:
+    """`check` among many others."""
+    if next(checked) % KEPT == 0:
+        for table in kept_tables():
+            table.cache_clear()
+    return check(case)
