@@ -2,10 +2,11 @@
 
 An array type of your own takes part by one method, tried in the order of the arguments:
 
-    def __windowgrad__(self, op, rule, params, arrays): ...
+    def __windowgrad__(self, op, rule, params, arrays, needs=None): ...
 
 It gets the operator's record, the rule's name ("forward", "jvp", "vjp", "with_indices"), the parameters and all arrays
-of the call, and returns the result, or NotImplemented to pass. Inside, `run` computes on the arrays it wraps.
+of the call, and returns the result, or NotImplemented to pass. Inside, `run` computes on the arrays it wraps. `needs` says
+of each input whether its gradient is wanted (None: all are); a method that does not take it computes all gradients.
 Arrays of the frameworks in `BRIDGES` are known by where their class comes from; the bridge's `compute` is that method.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -149,8 +151,10 @@ def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs:
             if announced is not None and out is not None:
                 name = argument_names(op, rule, len(arrays))[place]
                 raise KindError(f"out: can be given with NumPy arrays only, and {name} is a {type(array).__qualname__}")
-            if announced is not None and (result := announced(array, op, rule, params, arrays)) is not NotImplemented:
-                return result if needs is None else chosen(result, needs)
+            if announced is not None:
+                result = asked(announced, array, op, rule, params, arrays, needs=needs)
+                if result is not NotImplemented:
+                    return result
         for name, array in zip(argument_names(op, rule, len(arrays)), arrays, strict=True):
             check_array(name, array)
     choose = route if params.lasting else route.__wrapped__
@@ -174,6 +178,24 @@ def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> No
 
 def chosen(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:
     return tuple(g if need else None for g, need in zip(gradients, needs, strict=True))
+
+
+def asked(function: Callable[..., Any], *given: Any, needs: Sequence[bool] | None) -> Any:
+    """`function(*given)`, which gives gradients: those in `needs` if it takes `needs`, else all, and the others are dropped."""
+    if needs is None:
+        return function(*given)
+    result = function(*given, needs=tuple(needs)) if takes_needs(function) else function(*given)
+    return result if result is NotImplemented else chosen(result, needs)
+
+
+@lru_cache(maxsize=256)
+def takes_needs(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with `needs=`."""
+    try:
+        parameters = signature(function).parameters
+    except (TypeError, ValueError):  # it is not written in Python
+        return False
+    return "needs" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
 @lru_cache(maxsize=256)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.autograd.arrays import add
-from windowgrad.autograd.tracer import Tracer, highest
-from windowgrad.dispatch import run
+from windowgrad.autograd.tracer import Tracer
+from windowgrad.dispatch import asked, run
 from windowgrad.dtypes import float_of
 from windowgrad.ops import OPS
 from windowgrad.params import Params
@@ -54,8 +54,7 @@ class Step(NamedTuple):
             return plus(pushed(op, params, xs, tangents[half:]), bent)
         (*xs, g), (*exs, dg) = values, tangents
         straight = None if dg is None else pulled(op, params, xs, dg, only(self.place, xs))[self.place]
-        bent = op.curve_back(OPS[op.name], params, xs, exs, g)[self.place] if op.curve_back and moves(exs) else None
-        return plus(straight, bent)
+        return plus(straight, self.bent(xs, exs, g, only(self.place, xs))[self.place])
 
     def pull(self, values: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
         """The gradient of ⟨g, result⟩ in each of the values that is needed."""
@@ -72,10 +71,10 @@ class Step(NamedTuple):
         return (*self.bent(xs, moved, inner, needs[:-1]), pushed(op, params, xs, moved) if needs[-1] else None)
 
     def bent(self, xs: Sequence[Any], dxs: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
-        """The gradients of ⟨g, J(x)·dx⟩ in each x."""
-        if self.op.curve_back is None or not any(needs):
+        """The gradients of ⟨g, J(x)·dx⟩ in each x that needs it."""
+        if self.op.curve_back is None or not any(needs) or not moves(dxs):
             return (None,) * len(xs)
-        return self.op.curve_back(OPS[self.op.name], self.params, xs, dxs, g)
+        return asked(self.op.curve_back, OPS[self.op.name], self.params, xs, dxs, g, needs=needs)  # type: ignore[no-any-return]
 
 
 def pushed(op: Op, params: Params, xs: Sequence[Any], dxs: Sequence[Any]) -> Any:
@@ -94,10 +93,8 @@ def pushed(op: Op, params: Params, xs: Sequence[Any], dxs: Sequence[Any]) -> Any
 
 def pulled(op: Op, params: Params, xs: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
     """J(x)ᵀ·g for the inputs that need it."""
-    if op.native:
-        return op.vjp(params, *xs, g)  # written with operators that go their own way; gives them all
-    if (tracer := highest((*xs, g))) is not None:
-        return tracer.follow(op, "vjp", params, (*xs, g), needs)  # type: ignore[no-any-return]
+    if op.native:  # written with operators, each of which is dispatched by itself
+        return asked(op.vjp, params, *xs, g, needs=needs)  # type: ignore[no-any-return]
     return run(op, "vjp", params, *xs, g, needs=needs)  # type: ignore[no-any-return]
 
 

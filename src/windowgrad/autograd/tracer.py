@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from windowgrad.autograd import arrays as ops
-from windowgrad.dispatch import cell_kinds, check_array, is_followed
+from windowgrad.dispatch import asked, cell_kinds, check_array, is_followed
 from windowgrad.errors import KindError, WindowError, WindowgradError
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -31,14 +31,16 @@ class Tracer:
     value: Any
     level: int
 
-    def __windowgrad__(self, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
+    def __windowgrad__(
+        self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None
+    ) -> Any:
         level = self.level
         for array in arrays:
             if isinstance(array, Tracer) and array.level > level:
                 return NotImplemented
         if op.native and rule != "forward":  # its rules are written with operators that are followed one by one
-            return getattr(op, rule)(params, *arrays)
-        return self.follow(op, rule, params, arrays)
+            return asked(getattr(op, rule), params, *arrays, needs=needs)
+        return self.follow(op, rule, params, arrays, needs)
 
     def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
         """Compute, and remember what differentiating takes. Of a vjp only the gradients in `needs`, the others are None."""
@@ -227,8 +229,3 @@ def as_value(name: str, value: Any) -> Any:
     if value.dtype.kind == "O":
         cell_kinds(value)
     return value
-
-
-def highest(arrays: Sequence[Any]) -> Tracer | None:
-    """The tracer that follows an operator on these arrays."""
-    return max((array for array in arrays if isinstance(array, Tracer)), key=lambda tracer: tracer.level, default=None)

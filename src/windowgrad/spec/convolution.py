@@ -85,11 +85,15 @@ def curve(rules: Op, params: ConvParams, xs: Sequence[Any], dxs: Sequence[Any], 
     return None if not parts else parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
-def curve_back(rules: Op, params: ConvParams, xs: Sequence[Any], dxs: Sequence[Any], g: Any) -> tuple[Any, ...]:
+def curve_back(
+    rules: Op, params: ConvParams, xs: Sequence[Any], dxs: Sequence[Any], g: Any, needs: Sequence[bool] = (True, True)
+) -> tuple[Any, ...]:
     """The gradients of ⟨g, f(dx, w) + f(x, dw)⟩ in x and w: those of ⟨g, f⟩ at (dx, dw). A tangent that is None is zero."""
     (x, w, *bias), (dx, dw, *_) = xs, dxs
-    needs = (dw is not None, dx is not None)
-    pulled = rules.vjp(params, x if dx is None else dx, w if dw is None else dw, g, needs=needs)
+    needs = (needs[0] and dw is not None, needs[1] and dx is not None)
+    pulled = (None, None)
+    if any(needs):
+        pulled = rules.vjp(params, x if dx is None else dx, w if dw is None else dw, g, needs=needs)
     return (*pulled, *(None for _ in bias))
 
 

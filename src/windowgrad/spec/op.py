@@ -33,6 +33,7 @@ class Op:
     """`(rules, params, xs, dxs, g) -> ∇ₓ⟨g, J(x)·dx⟩`, one per input: the adjoint of `curve` in `exs`. None: it is 0.
 
     Both are written with the rules of `rules`, the same operator on arrays of any kind, so they can be differentiated again.
+    `curve_back` may also take `needs`: which of its gradients are wanted. Those that are not may be None.
     """
     native: bool = False
     """Its rules are written for arrays of any kind, machine numbers included; it has no kernel."""

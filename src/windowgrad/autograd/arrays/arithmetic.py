@@ -21,6 +21,9 @@ from windowgrad.spec import scalar
 
 EACH, PAIR, MATMUL_PARAMS = EachParams(), PairParams(), MatmulParams()
 
+Needs = tuple[bool, ...]
+ALL: Needs = (True, True)
+
 
 def add(a: Any, b: Any) -> Any:
     """a + b, cell by cell."""
@@ -76,16 +79,16 @@ def _subtract_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:
     return subtract(da, db)
 
 
-def _subtract_pull(params: Params, a: Any, b: Any, g: Any) -> tuple[Any, Any]:
-    return g, negative(g)
+def _subtract_pull(params: Params, a: Any, b: Any, g: Any, needs: Needs = ALL) -> tuple[Any, Any]:
+    return g, negative(g) if needs[1] else None
 
 
 def _multiply_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:
     return add(multiply(da, b), multiply(a, db))
 
 
-def _multiply_pull(params: Params, a: Any, b: Any, g: Any) -> tuple[Any, Any]:
-    return multiply(g, b), multiply(g, a)
+def _multiply_pull(params: Params, a: Any, b: Any, g: Any, needs: Needs = ALL) -> tuple[Any, Any]:
+    return multiply(g, b) if needs[0] else None, multiply(g, a) if needs[1] else None
 
 
 def _divide(params: Params, a: Array, b: Array) -> Any:
@@ -98,9 +101,9 @@ def _divide_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:
     return divide(subtract(da, multiply(divide(a, b), db)), b)
 
 
-def _divide_pull(params: Params, a: Any, b: Any, g: Any) -> tuple[Any, Any]:
+def _divide_pull(params: Params, a: Any, b: Any, g: Any, needs: Needs = ALL) -> tuple[Any, Any]:
     part = divide(g, b)
-    return part, negative(multiply(part, divide(a, b)))
+    return part, negative(multiply(part, divide(a, b))) if needs[1] else None
 
 
 def _negative_push(params: Params, x: Any, dx: Any) -> Any:
@@ -127,7 +130,7 @@ def _matmul_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:
     return add(matmul(da, b), matmul(a, db))
 
 
-def _matmul_pull(params: Params, a: Any, b: Any, g: Any) -> tuple[Any, Any]:
+def _matmul_pull(params: Params, a: Any, b: Any, g: Any, needs: Needs = ALL) -> tuple[Any, Any]:
     """g·bᵀ and aᵀ·g, of the matrices that vectors stand for; rows that all meet one matrix are taken together."""
     rows = reshape(a, (1, *a.shape)) if a.ndim == 1 else a
     columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
@@ -135,8 +138,9 @@ def _matmul_pull(params: Params, a: Any, b: Any, g: Any) -> tuple[Any, Any]:
     g = shaped(g, (*lead, rows.shape[-2], columns.shape[-1]))
     if columns.ndim == 2:
         rows, g = (shaped(x, (math.prod(x.shape[:-1]), x.shape[-1])) for x in (rows, g))
-    ga, gb = matmul(g, turned(columns)), matmul(turned(rows), g)
-    return shaped(sum_to(ga, rows.shape), a.shape), shaped(sum_to(gb, columns.shape), b.shape)
+    ga = shaped(sum_to(matmul(g, turned(columns)), rows.shape), a.shape) if needs[0] else None
+    gb = shaped(sum_to(matmul(turned(rows), g), columns.shape), b.shape) if needs[1] else None
+    return ga, gb
 
 
 def turned(x: Any) -> Any:

@@ -214,9 +214,9 @@ def _mse_push(params: Params, x: Any, target: Any, dx: Any, dtarget: Any) -> Any
     return multiply(2, mean(multiply(difference(x, target), subtract(dx, dtarget))))
 
 
-def _mse_pull(params: Params, x: Any, target: Any, g: Any) -> tuple[Any, Any]:
+def _mse_pull(params: Params, x: Any, target: Any, g: Any, needs: tuple[bool, ...] = (True, True)) -> tuple[Any, Any]:
     gx = multiply(divided(multiply(2, g), math.prod(x.shape)), difference(x, target))
-    return gx, negative(gx)
+    return gx, negative(gx) if needs[1] else None
 
 
 def difference(x: Any, target: Any) -> Any:

@@ -2,12 +2,13 @@
 
 The rule forward gets NumPy arrays. The rules jvp and vjp are written with the functions of this package only, so an array
 that records what is done to it can be differentiated again, to any order. A gradient may be the array `g` itself or a view
-of it, and two gradients may be one array, so nothing is added to them in place.
+of it, and two gradients may be one array, so nothing is added to them in place. A vjp whose gradients are each a computation
+of their own takes `needs`, and leaves out those that are not wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from windowgrad.autograd.arrays.operands import boxed
 from windowgrad.autograd.arrays.records import CastParams, CollectParams, RepeatParams
-from windowgrad.dispatch import run
+from windowgrad.dispatch import asked, run
 from windowgrad.dtypes import is_float
 from windowgrad.errors import KindError
 from windowgrad.params import Params, Shape
@@ -68,12 +69,11 @@ def pushed(jvp: Rule, params: Params, *arrays: Any) -> Any:
     return jvp(params, *xs, *map(in_dtype_of, xs, dxs))
 
 
-def pulled(vjp: Rule, params: Params, *arrays: Any) -> tuple[Any, ...]:
-    """The gradients of the inputs, each in the shape and dtype of its input; None is zero."""
+def pulled(vjp: Rule, params: Params, *arrays: Any, needs: Sequence[bool] | None = None) -> tuple[Any, ...]:
+    """The gradients of the inputs, each in the shape and dtype of its input; None is zero, or not in `needs`."""
     *xs, _ = arrays
-    return tuple(
-        None if g is None else in_dtype_of(x, sum_to(g, x.shape)) for x, g in zip(xs, vjp(params, *arrays), strict=True)
-    )
+    gradients = asked(vjp, params, *arrays, needs=needs)
+    return tuple(None if g is None else in_dtype_of(x, sum_to(g, x.shape)) for x, g in zip(xs, gradients, strict=True))
 
 
 def in_dtype_of(x: Any, dx: Any) -> Any:

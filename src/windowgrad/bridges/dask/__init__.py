@@ -22,7 +22,7 @@ from windowgrad.params import ConvParams, Params, PoolParams
 from windowgrad.spec.op import Op
 
 
-def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
+def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: tuple[bool, ...] | None = None) -> Any:
     """One rule of one operator; all is checked now, and computed when it is asked for."""
     names = argument_names(op, rule, len(arrays))
     if not all(isinstance(each, (da.Array, np.ndarray)) for each in arrays):
@@ -40,11 +40,11 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     check_shapes(rule, params, names, [(each.shape, each.dtype) for each in arrays], stored=False)
     given = [each if isinstance(each, da.Array) else lazily(each) for each in arrays]
     if op.native:
-        return array_ops.compute(op, rule, params, given)
+        return array_ops.compute(op, rule, params, given, needs)
     if isinstance(params, PoolParams):
         return pooling.compute(op, rule, params, given)
     if isinstance(params, ConvParams):
-        return convolution.compute(op, rule, params, given)
+        return convolution.compute(op, rule, params, given, needs)
     return padding.compute(op, rule, params, given)
 
 

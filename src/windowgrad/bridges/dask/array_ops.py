@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 from dask.base import tokenize
 
+from windowgrad.dispatch import asked
 from windowgrad.dtypes import float_of, is_float, native
 from windowgrad.errors import WindowError
 from windowgrad.spec.op import Op
@@ -26,9 +27,9 @@ da_: Any = da
 Axes = tuple[int, ...]
 
 
-def compute(op: Op, rule: str, params: Any, arrays: Sequence[Array]) -> Any:
+def compute(op: Op, rule: str, params: Any, arrays: Sequence[Array], needs: Sequence[bool] | None = None) -> Any:
     if rule != "forward":
-        return getattr(op, rule)(params, *arrays)
+        return asked(getattr(op, rule), params, *arrays, needs=needs)
     if op.composed is not None:
         return op.composed(params, *arrays)
     forward: Callable[..., Array] = FORWARD.get(op.name, cellwise)

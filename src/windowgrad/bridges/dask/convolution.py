@@ -6,7 +6,7 @@ the windows that see it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -133,10 +133,15 @@ def summed(layer: Layer, function: Any, axes: Sequence[Sequence[Job]], shape: tu
     return layer.array(tuple((n,) for n in shape), dtype)
 
 
-def compute(op: Op, rule: str, params: ConvParams, arrays: Sequence[Any]) -> Any:
+def compute(op: Op, rule: str, params: ConvParams, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
     convolution = Convolution(op, params, *arrays[:2])
     if rule != "vjp":
         return convolution.outputs(rule, arrays)
     *bias, g = arrays[2:]
-    gradients = convolution.input_gradient(bias, g), convolution.weight_gradient(g)
-    return (*gradients, *(convolution.bias_gradient(each, g) for each in bias))
+    gradients: tuple[Callable[[], Any], ...] = (
+        lambda: convolution.input_gradient(bias, g),
+        lambda: convolution.weight_gradient(g),
+        lambda: convolution.bias_gradient(bias[0], g),
+    )
+    wanted = needs or (True,) * (len(arrays) - 1)
+    return tuple(gradient() if need else None for gradient, need in zip(gradients, wanted, strict=False))

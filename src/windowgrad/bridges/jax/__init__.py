@@ -43,7 +43,7 @@ INSTEAD = {name: f"jax.numpy.{name}" for name in ALIKE} | {
 """What JAX calls the array functions."""
 
 
-def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
+def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: tuple[bool, ...] | None = None) -> Any:
     """One rule on JAX arrays, beside which NumPy arrays are constants."""
     if op.name in INSTEAD:
         raise KindError(f"{op.name}: not computed on JAX arrays, only windows are; use {INSTEAD[op.name]}")
@@ -60,7 +60,7 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
         half = len(given) // 2
         return pushed(op, params, given[:half], given[half:])
     if rule == "vjp":
-        return tuple(pulled(op, params, given[:-1], given[-1]))
+        return tuple(pulled(op, params, given[:-1], given[-1], needs or ()))
     results = bind(op, rule, *given, params=params)
     return results[0] if rule == "forward" else tuple(results)
 

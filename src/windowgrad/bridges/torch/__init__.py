@@ -15,7 +15,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
 from windowgrad.bridges.torch import graph, recorded
-from windowgrad.bridges.torch.rules import RULES, applied
+from windowgrad.bridges.torch.rules import RULES, applied, spread
 from windowgrad.dispatch import argument_names
 from windowgrad.dtypes import machine_float
 from windowgrad.errors import KindError
@@ -36,13 +36,13 @@ INSTEAD = {
 recorded.register()
 
 
-def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Any:
+def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: tuple[bool, ...] | None = None) -> Any:
     """One rule of one operator on tensors, as a step that PyTorch can differentiate, batch and compile."""
     if op.name not in WINDOWS:
         use = INSTEAD.get(op.name, f"torch.{op.name}")
         raise KindError(f"{op.name}: not computed on PyTorch tensors, only windows are; use {use}")
     if has_torch_function(arrays):  # a subclass of Tensor with a word to say, or a mode
-        return handle_torch_function(compute, arrays, array, op, rule, params, arrays)
+        return handle_torch_function(compute, arrays, array, op, rule, params, arrays, needs=needs)
     for place, given in enumerate(arrays):
         if not isinstance(given, torch.Tensor):
             name = argument_names(op, rule, len(arrays))[place]
@@ -53,10 +53,14 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
         params = replace(params, beta=machine_float("beta", params.beta))  # tensors hold no fractions
     if op.name in ("conv", "conv_transpose") and rule == "forward" and torch.is_autocast_enabled("cpu"):
         arrays = autocast(arrays)
-    needs = (True,) * (len(arrays) - 1) if rule == "vjp" else ()
+    wanted = (needs or (True,) * (len(arrays) - 1)) if rule == "vjp" else ()
+    if rule == "vjp" and not any(wanted):
+        return (None,) * len(wanted)
     if torch._C._is_tracing():  # which records PyTorch's own operators only
-        return graph.stepped(op, rule, params, arrays, needs)
-    return applied(RULES[rule], op, params, *arrays, needs=needs)
+        found = graph.stepped(op, rule, params, arrays, wanted)
+    else:
+        found = applied(RULES[rule], op, params, *arrays, needs=wanted)
+    return tuple(spread(found, wanted)) if rule == "vjp" else found
 
 
 def autocast(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -18,6 +18,7 @@ from torch.autograd import Function, forward_ad
 from windowgrad.bridges.torch.batches import is_old_batch, mapped, mapped_as_before, places
 from windowgrad.bridges.torch.graph import stepped
 from windowgrad.bridges.torch.memory import Tensors, on_numpy, value_dtype
+from windowgrad.dispatch import asked
 from windowgrad.ops import routed
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -158,8 +159,7 @@ class Vjp(Step):
     def backward(ctx: Any, *given: torch.Tensor | None) -> Any:
         *xs, g = ctx.saved_tensors
         *by_xs, by_g = ctx.needs_input_grad[3:]
-        rest = iter(given)
-        hs = [next(rest) if need else None for need in ctx.needs]
+        hs = spread(given, ctx.needs)
         of_g = moved(ctx.op, ctx.params, xs, hs) if by_g else None
         return None, None, None, *curved_back(ctx.op, ctx.params, xs, hs, g, by_xs), of_g
 
@@ -194,8 +194,13 @@ def pulled(op: Op, params: Params, xs: Tensors, g: torch.Tensor | None, needs: S
     """J(x)ᵀ·g for the inputs that need it, None for the others."""
     if g is None or not any(needs):
         return [None] * len(needs)
-    gradients = iter(applied(Vjp, op, params, *xs, g, needs=tuple(needs)))
-    return [next(gradients) if need else None for need in needs]
+    return spread(applied(Vjp, op, params, *xs, g, needs=tuple(needs)), needs)
+
+
+def spread(given: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
+    """What a vjp gives, at the places of the inputs; None at those that need none."""
+    rest = iter(given)
+    return [next(rest) if need else None for need in needs]
 
 
 def curved(op: Op, params: Params, xs: Tensors, dxs: Given, exs: Given) -> Any:
@@ -209,8 +214,7 @@ def curved_back(
 ) -> Sequence[torch.Tensor | None]:
     if op.curve_back is None or g is None or not any(needs) or all(dx is None for dx in dxs):
         return [None] * len(xs)
-    gradients = op.curve_back(rules_of(op), params, xs, dxs, g)
-    return [gradient if need else None for gradient, need in zip(gradients, needs, strict=True)]
+    return asked(op.curve_back, rules_of(op), params, xs, dxs, g, needs=needs)  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=64)
