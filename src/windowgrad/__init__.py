@@ -4,7 +4,7 @@ from windowgrad import autograd, dispatch, errors, functional, geometry, nn, ops
 from windowgrad.autograd import Tape, Var, check_grads, grad, hvp, jacobian, jvp, value_and_grad, vjp
 from windowgrad.autograd.arrays import *  # noqa: F403  # as below
 from windowgrad.autograd.arrays import __all__ as _array_functions
-from windowgrad.bridges import leaves as _leaves
+from windowgrad.bridges import torch_import_hook as _torch_import_hook
 from windowgrad.errors import GradientError, KindError, OptionError, WindowError, WindowgradError
 from windowgrad.functional import *  # noqa: F403  # its __all__ is the list of public functions, in one place
 from windowgrad.functional import __all__ as _functions
@@ -45,7 +45,7 @@ __all__ = [
     *_functions,
 ]
 
-_leaves.watch([getattr(functional, name) for name in _functions])
+_torch_import_hook.mark_when_imported([getattr(functional, name) for name in _functions])
 
 
 def __getattr__(name: str) -> str:

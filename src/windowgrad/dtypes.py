@@ -37,11 +37,6 @@ def float_of(dtype: DType) -> DType:
     return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
 
 
-def wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array as float64, in which sums are taken."""
-    return array.astype(np.float64)
-
-
 def derivative_of(primal: DType, given: DType) -> DType:
     """A derivative has the dtype of what it belongs to; beside integers, that of the tangent or gradient it is made from."""
     return primal if is_float(primal) else float_of(given)

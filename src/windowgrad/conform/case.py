@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -102,16 +102,12 @@ class Case:
     @property
     def gradient(self) -> Array:
         """The gradient that arrives at the output."""
-        return ramp(self.out_shape, self.derivative_dtype)
+        return ramp(self.out_shape, self.dtype)
 
     @property
     def tangents(self) -> dict[str, Array]:
         """The direction in which each array moves."""
-        return {f"d{name}": ramp(array.shape, self.derivative_dtype) for name, array in self.arrays.items()}
-
-    @property
-    def derivative_dtype(self) -> str:
-        return self.dtype
+        return {f"d{name}": ramp(array.shape, self.dtype) for name, array in self.arrays.items()}
 
     @property
     def checks(self) -> tuple[str, ...]:
@@ -242,6 +238,3 @@ def word(cell: Any) -> Any:
     if isinstance(cell, float):
         return cell if math.isfinite(cell) else str(cell)
     return int(cell) if cell.denominator == 1 else str(cell)
-
-
-ARGUMENTS = tuple(field.name for field in fields(Case) if field.name not in ("op", "arrays"))

@@ -13,7 +13,7 @@ from torch.func import grad, jvp, vmap
 
 import windowgrad as wg
 from support.torch_bridge_cases import PLANES, as_tuple, name, values
-from windowgrad.bridges import leaves
+from windowgrad.bridges import torch_import_hook
 from windowgrad.bridges.torch.graph import read, spelled
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.params import ConvParams, MaxParams, MeanParams, PadParams, SmoothParams, TransposeParams, UnpadParams
@@ -129,8 +129,8 @@ def test_functions_are_steps_at_once_where_the_compiler_is_loaded_already():
         steps.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
         return graph.forward
 
-    assert leaves.COMPILER in sys.modules
-    leaves.watch([double])
+    assert torch_import_hook.COMPILER in sys.modules
+    torch_import_hook.mark_when_imported([double])
     torch._dynamo.reset()
     torch.compile(lambda x: double(x), fullgraph=True, backend=backend)(torch.ones(2))
     assert steps == [double]

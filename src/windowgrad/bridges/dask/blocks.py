@@ -14,7 +14,7 @@ from windowgrad.bridges.dask.graph import Block, joined
 from windowgrad.dispatch import run
 from windowgrad.geometry import Sliding, index_of, place_of
 from windowgrad.kernels.conv.bias_gradient import channel_sums
-from windowgrad.kernels.pool.plan import plan
+from windowgrad.kernels.pool.mean.entry import is_deep
 from windowgrad.ops import MEANINGS
 from windowgrad.params import ConvParams, MeanParams, PoolParams, TransposeParams
 from windowgrad.spec.op import Op
@@ -37,10 +37,6 @@ def nothing(shape: Sequence[int], dtype: Any) -> Any:
 
 def sides(cuts: Sequence[Cut]) -> tuple[int, ...]:
     return tuple(cut.cells[1] - cut.cells[0] for cut in cuts)
-
-
-DEEP = 15
-"""From so many additions one after the other, kernels sum a mean of float32 in float64."""
 
 
 # --- pooling -----------------------------------------------------------------------------------------------------
@@ -68,7 +64,7 @@ def averaged(params: MeanParams, spatial: tuple[int, ...], deep: bool, dtype: An
     """
     x, cuts = joined(pieces), block.cuts
     local = pool_params(params, spatial, cuts)
-    if deep and plan(local.geometry, sides(cuts)).depth < DEEP:
+    if deep and not is_deep(local.geometry, sides(cuts)):
         x = x.astype(np.float64, copy=False)
     return kept(run(operator("avg_pool"), "jvp", local, nothing(x.shape, dtype), x), cuts)
 

@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 
 from windowgrad.bridges.dask import tree
-from windowgrad.bridges.dask.blocks import DEEP, averaged, pooled, pulled
+from windowgrad.bridges.dask.blocks import averaged, pooled, pulled
 from windowgrad.bridges.dask.cuts import bounds, for_cells, for_outputs, line, shared_out
 from windowgrad.bridges.dask.graph import Job, Operand, blocks, item
 from windowgrad.bridges.dask.graph import kept as as_it_was
 from windowgrad.bridges.dask.kinds import derivative, pushed
 from windowgrad.geometry import Adaptive, Global
-from windowgrad.kernels.pool.axis_passes import has_many_rows
-from windowgrad.kernels.pool.plan import regularity
-from windowgrad.kernels.pool.window_spans import depth_of
+from windowgrad.kernels.pool.mean.entry import is_deep
 from windowgrad.params import MeanParams, PoolParams
 from windowgrad.spec.op import Op
 
@@ -67,19 +65,9 @@ def outputs(op: Op, rule: str, params: PoolParams, arrays: Sequence[Any]) -> Any
         return tree.outputs(op, rule, params, arrays, dtype)
     function, needed, told = partial(pooled, op.name, rule, params, spatial), arrays, (op.name, rule, params, dtype, x.chunks)
     if isinstance(params, MeanParams):
-        function, needed = partial(averaged, params, spatial, is_deep(params, x), dtype), arrays[-1:]
+        function, needed = partial(averaged, params, spatial, is_deep(params.geometry, spatial), dtype), arrays[-1:]
     found = blocks(op.label or op.name, function, axes, [Operand(each, 0) for each in needed], dtype, told)
     return (item(found, 0, dtype), item(found, 1, np.dtype(np.int64))) if rule == "with_indices" else found
-
-
-def is_deep(params: PoolParams, x: Any) -> bool:
-    """Whether kernels sum the windows of the whole in float64; the plan of a part says it of the part."""
-    *outer, last = lines(params, x)
-    if has_many_rows(params.geometry):  # they do what they do by the geometry alone
-        return False
-    kernel, _, _ = regularity(params.geometry, last.n)
-    along = depth_of(kernel) if kernel else int(last.counts.max()) - 1
-    return math.prod(int(each.counts.max()) for each in outer) - 1 + along >= DEEP
 
 
 def gradient(op: Op, params: PoolParams, x: Any, g: Any) -> Any:

@@ -1,9 +1,11 @@
-"""The derivatives of the operator of `graph`, for programs that hold it and are trained: they are those of `rules`."""
+"""The derivative of the operator `torch.ops.windowgrad.compute` of `graph`, for stored programs that are trained.
+
+It is that of `rules`, for the rule that the call names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -19,15 +21,9 @@ def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
-    call = SimpleNamespace(
-        op=meant(ctx.op),
-        params=read(ctx.params),
-        needs=wanted(ctx.needs),
-        saved_tensors=ctx.saved_tensors,
-        needs_input_grad=(False, False, False, *ctx.needs_input_grad[4]),
-    )
-    _, _, _, *found = RULES[ctx.rule].backward(call, *gradients)
-    return None, None, None, None, found
+    told = meant(ctx.op), read(ctx.params), wanted(ctx.needs)
+    found = RULES[ctx.rule].pull(*told, ctx.saved_tensors, ctx.needs_input_grad[4], *gradients)
+    return None, None, None, None, list(found)
 
 
 def register() -> None:

@@ -7,7 +7,7 @@ With J the derivative of f at x:     f is moved by JÂ·dx and pulls g back to Jáµ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -25,6 +25,7 @@ from windowgrad.spec.op import Op
 
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
+Needs = Sequence[bool]
 Given = Sequence[torch.Tensor | None]
 """Tangents or gradients, of which any may be absent: None is zero."""
 
@@ -54,9 +55,14 @@ def applied(step: type[Step], op: Op, params: Params, *tensors: torch.Tensor, ne
 
 
 class Step(Function):
-    """`apply(op, params, needs, *tensors)`; `needs` says which gradients a vjp gives, and is empty elsewhere."""
+    """`apply(op, params, needs, *tensors)`; `needs` says which gradients a vjp gives, and is empty elsewhere.
+
+    `pull(op, params, needs, tensors, wanted, *gradients)` is its derivative, without PyTorch's context: the gradients of the
+    tensors in `wanted`, from those of the results.
+    """
 
     rule: str
+    pull: Callable[..., Sequence[torch.Tensor | None]]
 
     @classmethod
     def forward(cls, op: Op, params: Params, needs: tuple[bool, ...], *tensors: torch.Tensor) -> Any:
@@ -68,6 +74,11 @@ class Step(Function):
         ctx.save_for_backward(*tensors)
         ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
+
+    @classmethod
+    def backward(cls, ctx: Any, *gradients: torch.Tensor | None) -> Any:
+        found = cls.pull(ctx.op, ctx.params, ctx.needs, ctx.saved_tensors, ctx.needs_input_grad[3:], *gradients)
+        return None, None, None, *found
 
     @classmethod
     def vmap(cls, info: Any, dims: Any, op: Op, params: Params, needs: tuple[bool, ...], *tensors: torch.Tensor) -> Any:
@@ -97,8 +108,8 @@ class Forward(Step):
             return moved(ctx.op, ctx.params, xs, dxs)
 
     @staticmethod
-    def backward(ctx: Any, g: torch.Tensor | None) -> Any:
-        return None, None, None, *pulled(ctx.op, ctx.params, ctx.saved_tensors, g, ctx.needs_input_grad[3:])
+    def pull(op: Op, params: Params, _: Needs, xs: Tensors, wanted: Needs, g: torch.Tensor | None) -> Any:
+        return pulled(op, params, xs, g, wanted)
 
 
 class Indices(Step):
@@ -117,8 +128,8 @@ class Indices(Step):
             return moved(ctx.op, ctx.params, xs, (dx,)), None
 
     @staticmethod
-    def backward(ctx: Any, g: torch.Tensor | None, _: torch.Tensor | None = None) -> Any:
-        return Forward.backward(ctx, g)
+    def pull(op: Op, params: Params, _: Needs, xs: Tensors, wanted: Needs, g: torch.Tensor | None, _g: None = None) -> Any:
+        return pulled(op, params, xs, g, wanted)
 
 
 class Jvp(Step):
@@ -134,11 +145,9 @@ class Jvp(Step):
             return applied(Jvp, ctx.op, ctx.params, *xs, *filled(edxs, xs)) if total is None else total
 
     @staticmethod
-    def backward(ctx: Any, g: torch.Tensor | None) -> Any:
-        xs, dxs = halves(ctx.saved_tensors)
-        by_xs, by_dxs = halves(ctx.needs_input_grad[3:])
-        of_xs = curved_back(ctx.op, ctx.params, xs, dxs, g, by_xs)
-        return None, None, None, *of_xs, *pulled(ctx.op, ctx.params, xs, g, by_dxs)
+    def pull(op: Op, params: Params, _: Needs, tensors: Tensors, wanted: Needs, g: torch.Tensor | None) -> Any:
+        (xs, dxs), (by_xs, by_dxs) = halves(tensors), halves(wanted)
+        return *curved_back(op, params, xs, dxs, g, by_xs), *pulled(op, params, xs, g, by_dxs)
 
 
 class Vjp(Step):
@@ -156,12 +165,9 @@ class Vjp(Step):
             return tuple(total for total, need in zip(sums, ctx.needs, strict=True) if need)
 
     @staticmethod
-    def backward(ctx: Any, *given: torch.Tensor | None) -> Any:
-        *xs, g = ctx.saved_tensors
-        *by_xs, by_g = ctx.needs_input_grad[3:]
-        hs = spread(given, ctx.needs)
-        of_g = moved(ctx.op, ctx.params, xs, hs) if by_g else None
-        return None, None, None, *curved_back(ctx.op, ctx.params, xs, hs, g, by_xs), of_g
+    def pull(op: Op, params: Params, needs: Needs, tensors: Tensors, wanted: Needs, *given: torch.Tensor | None) -> Any:
+        (*xs, g), (*by_xs, by_g), hs = tensors, wanted, spread(given, needs)
+        return *curved_back(op, params, xs, hs, g, by_xs), moved(op, params, xs, hs) if by_g else None
 
 
 RULES: dict[str, type[Step]] = {step.rule: step for step in (Forward, Indices, Jvp, Vjp)}

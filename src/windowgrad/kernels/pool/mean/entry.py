@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.dtypes import derivative_of, float_of, machine_float
-from windowgrad.geometry import Sliding, Table
+from windowgrad.geometry import Geometry, Sliding, Table
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
 from windowgrad.kernels.pool import axis_passes as axes
 from windowgrad.kernels.pool.axis_passes import has_many_rows
@@ -26,6 +26,9 @@ from windowgrad.kernels.runtime.threads import Task, run
 from windowgrad.params import MeanParams
 
 NARROW, WIDE = np.empty(0, np.float32), np.empty(0, np.float64)
+
+DEEP = 15
+"""From so many additions one after the other, float32 would not keep the stated error of a mean."""
 
 
 def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
@@ -72,9 +75,25 @@ def within(params: MeanParams, block: Block) -> MeanParams:
 
 def depth_in(cut: Blocks) -> int:
     """What `Plan.depth` is for the whole of a call that is cut."""
-    *outer, last = cut.sides
-    kernel, _, _ = regularity(cut.geometry, last.n)
-    return math.prod(side.most for side in outer) - 1 + (depth_of(kernel) if kernel else last.most - 1)
+    return depth_over(cut.geometry, cut.sides[-1].n, [side.most for side in cut.sides])
+
+
+def depth_over(geometry: Geometry, n: int, most: Sequence[int]) -> int:
+    """`Plan.depth` without the plan: of windows that have at most so many cells on each axis, the last of which is `n` long."""
+    kernel, _, _ = regularity(geometry, n)
+    return math.prod(most[:-1]) - 1 + (depth_of(kernel) if kernel else most[-1] - 1)
+
+
+def is_deep(geometry: Geometry, spatial: Sequence[int]) -> bool:
+    """Whether means over a plane with these sides are summed in float64 because of the depth of their windows.
+
+    A caller that computes a plane in parts asks for the plane and for each part: a part whose windows are cut shorter must be
+    summed like the whole. Windows summed one axis after the other are the same for a part as for the whole.
+    """
+    if has_many_rows(geometry):
+        return False
+    most = [int(table.count.max(initial=1)) for table in geometry.tables(tuple(spatial))]
+    return depth_over(geometry, spatial[-1], most) >= DEEP
 
 
 def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None) -> Array:
@@ -125,7 +144,7 @@ def sums(params: MeanParams, x: Array, y: Array, depth: int) -> Array:
     Between a cell and the mean lie the additions of rows, those along a row, and one division: each adds 2⁻²⁴ at most.
     A window of n cells may have min(n, 16) of them, and a window of r × c cells has no more than r + c − 1.
     """
-    narrow = x.dtype == y.dtype == np.float32 and depth < 15 and has_exact_divisor(params)
+    narrow = x.dtype == y.dtype == np.float32 and depth < DEEP and has_exact_divisor(params)
     return NARROW if narrow else WIDE
 
 
