@@ -22,8 +22,9 @@ import numpy as np
 
 from windowgrad import output, peak
 from windowgrad.arguments import counted, is_masked
-from windowgrad.dtypes import conv_dtype, float_of, is_supported, native
+from windowgrad.dtypes import is_supported, native
 from windowgrad.errors import DivisionError, KindError, OptionError, WindowError, WindowgradError, show
+from windowgrad.facts import Facts, Kernels
 from windowgrad.interrupts import put_off
 from windowgrad.loading import loading
 from windowgrad.memory import refuse_unallocatable
@@ -31,21 +32,6 @@ from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
 NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set, type, np.ndarray)
-
-KERNELS: dict[str, tuple[str, str, Callable[..., np.dtype[Any]]]] = {
-    # operator          (module of kernels, prefix of its functions there, dtype of the result from those of the inputs)
-    "max_pool": ("pool.max.entry", "max", lambda x: x),
-    "avg_pool": ("pool.mean.entry", "mean", float_of),
-    "smooth_max_pool": ("pool.smooth.entry", "smooth", float_of),
-    "conv": ("conv.entry", "conv", conv_dtype),
-    "conv_transpose": ("conv.entry", "conv", conv_dtype),
-    "pad": ("elementwise.pad", "pad", lambda x: x),
-    "unpad": ("elementwise.pad", "unpad", lambda x: x),
-}
-WRITERS = frozenset(
-    {"max_pool", "avg_pool", "smooth_max_pool", "conv", "conv_transpose"}
-)  # can write into an array they are given
-CHOOSERS = frozenset({"conv", "conv_transpose"})  # their vjp kernels can be told which gradients are needed
 
 BRIDGES = {
     # the package a class comes from   the module that computes with its arrays
@@ -101,21 +87,32 @@ def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: 
 
     It may write into `out`, and leave away the gradients that are not in `needs`, if it is told of them and can.
     """
-    kernel = kernel_of(op.name, rule)
-    understood = (WRITERS if "out" in told else CHOOSERS) if told else ()
+    kernel = kernel_of(op, rule)
+    if told:
+        facts = facts_of(op)
+        told = told if (facts.writes_out if "out" in told else facts.chooses_gradients) else {}
     try:
-        return kernel(params, *map(native, arrays), **(told if op.name in understood else {}))
+        return kernel(params, *map(native, arrays), **told)
     except OverflowError as error:  # counts beyond float64: a kernel of 10**400 cells
         raise WindowError(f"{op.name}: a window has too many cells for float64; x.astype(object) computes exactly") from error
 
 
+def kernel_of(op: Op, rule: str) -> Callable[..., Any]:
+    """The compiled function of one rule."""
+    return getattr(loaded(facts_of(op).kernels), rule)  # type: ignore[no-any-return]
+
+
 @cache
-def kernel_of(name: str, rule: str) -> Callable[..., Any]:
-    """Its module loads Numba, so not before it is needed."""
-    module, prefix, _ = KERNELS[name]
+def loaded(kernels: Callable[[], Kernels]) -> Kernels:
+    """Their module loads Numba, so not before it is needed."""
     with put_off(), loading:  # Numba does not stand an import that was stopped in the middle
-        kernel: Callable[..., Any] = getattr(import_module(f"windowgrad.kernels.{module}"), f"{prefix}_{rule}")
-    return kernel
+        return kernels()
+
+
+def facts_of(op: Op) -> Facts:
+    """The facts of an operator that has kernels."""
+    assert op.facts is not None, op.name
+    return op.facts
 
 
 def by_record(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
@@ -131,7 +128,7 @@ Route = Callable[..., Any]
 ROUTES: tuple[tuple[str, Callable[[Op, Sequence[Kind]], bool], Route], ...] = (
     # the arrays                     recognised by                                              computed by
     ("NumPy arrays of objects", lambda op, kinds: any(dtype.kind == "O" for _, dtype in kinds), by_spec),
-    ("NumPy arrays of numbers", lambda op, kinds: op.name in KERNELS, by_kernel),
+    ("NumPy arrays of numbers", lambda op, kinds: op.facts is not None, by_kernel),
     ("the same, without a kernel", lambda op, kinds: op.native, by_record),
 )
 PLAIN = frozenset({np.ndarray})
@@ -223,7 +220,10 @@ def route(op: Op, rule: str, params: Params, *kinds: Kind) -> Route:
     for name, (_, dtype) in zip(names, kinds, strict=True):
         check_dtype(name, dtype)
     check_shapes(rule, params, names, kinds)
-    return next(computed_by for _, holds, computed_by in ROUTES if holds(op, kinds))
+    for _, holds, computed_by in ROUTES:
+        if holds(op, kinds):
+            return computed_by
+    raise KindError(f"{op.name}: it has no kernels, so it computes with arrays of objects only; x.astype(object) makes one")
 
 
 def write(compute: Route, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:
@@ -242,8 +242,7 @@ def result_dtype(op: Op, dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
     """The dtype of the result of the forward rule."""
     if any(dtype.kind == "O" for dtype in dtypes):
         return np.dtype(object)
-    *_, dtype_of = KERNELS[op.name]
-    return dtype_of(*(dtype.newbyteorder("=") for dtype in dtypes))
+    return facts_of(op).result_dtype(*(dtype.newbyteorder("=") for dtype in dtypes))
 
 
 def argument_names(op: Op, rule: str, given: int) -> list[str]:

@@ -29,6 +29,11 @@ def native(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(array, dtype=array.dtype.newbyteorder("="))
 
 
+def unchanged(dtype: DType) -> DType:
+    """The dtype of a result that is one of the cells."""
+    return dtype
+
+
 @cache
 def float_of(dtype: DType) -> DType:
     """The float in which a mean of `dtype` is given: floats stay, integers become float64, those of 8 and 16 bits float32."""

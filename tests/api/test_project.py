@@ -1,5 +1,6 @@
 """What is promised of the project itself: what an import loads, where a fact stands, how large the meaning is."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import windowgrad as wg
@@ -130,3 +132,18 @@ def test_make_browser_is_content_with_a_browser_that_is_there_and_says_what_to_i
         (tmp_path / name).touch(0o755)
     found = subprocess.run(make, env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert (found.returncode, found.stdout) == (0, f"browser: {tmp_path / 'chromium'} and {tmp_path / 'chromedriver'}\n")
+
+
+def test_the_kernels_in_the_table_of_operators_are_those_of_the_rules_that_the_specification_has():
+    for op in wg.ops.MEANINGS:
+        kernels = op.facts.kernels()
+        for rule in ("forward", "jvp", "vjp", "with_indices"):
+            assert (getattr(kernels, rule) is None) == (getattr(op, rule) is None), (op.name, rule)
+
+
+def test_an_operator_without_kernels_is_refused_with_machine_numbers_and_computes_with_objects():
+    op = dataclasses.replace(wg.spec.mean.OP, name="own")
+    params, x = wg.params.MeanParams(wg.geometry.Sliding((2,))), np.arange(4.0)
+    with pytest.raises(wg.KindError, match=r"own: it has no kernels, .*; x.astype\(object\) makes one"):
+        wg.dispatch.run(op, "forward", params, x)
+    assert wg.dispatch.run(op, "forward", params, x.astype(object)).tolist() == [0.5, 2.5]

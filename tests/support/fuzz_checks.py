@@ -291,7 +291,7 @@ def prepare() -> None:
     guard_compiled_code()
     warnings.simplefilter("error")
     for op in OPS.values():
-        dispatch.kernel_of(op.name, "forward")
+        dispatch.kernel_of(op, "forward")
     kept_tables()
 
 

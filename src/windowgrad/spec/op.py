@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from windowgrad.facts import Facts
 from windowgrad.params import Params
 
 
@@ -41,3 +42,5 @@ class Op:
     """`(params, *xs) -> y`: the forward rule written with other operators, for arrays that are computed piece by piece."""
     label: str = ""
     """The name it is called by, such as max_pool2d."""
+    facts: Facts | None = None
+    """What the table of operators says of it besides its meaning, its kernels among them. None: it is in no table."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from windowgrad.bridges.jax.rules import bind, pulled, pushed
-from windowgrad.dispatch import KERNELS, argument_names, check_array, computes_itself, route
+from windowgrad.dispatch import argument_names, check_array, computes_itself, route
 from windowgrad.dtypes import machine_float, native
 from windowgrad.errors import KindError
 from windowgrad.params import Params, SmoothParams
@@ -47,7 +47,7 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     """One rule on JAX arrays, beside which NumPy arrays are constants."""
     if op.name in INSTEAD:
         raise KindError(f"{op.name}: not computed on JAX arrays, only windows are; use {INSTEAD[op.name]}")
-    if op.name not in KERNELS:
+    if op.facts is None:
         return NotImplemented
     names = argument_names(op, rule, len(arrays))
     classes: list[Any] = [type(a) for a in arrays]

@@ -1,0 +1,72 @@
+"""What is known of an operator besides its meaning: the columns of the table in `ops`. All of it is data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+Windows = Literal["sliding", "adaptive", "global", "convolution", "transposed"]
+"""Where the cells come from: pooling windows, bins or whole axes; the windows of a weight, forwards or turned around."""
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """One compiled function per rule, on NumPy arrays of machine numbers."""
+
+    forward: Callable[..., Any]
+    jvp: Callable[..., Any]
+    vjp: Callable[..., tuple[Any, ...]]
+    with_indices: Callable[..., tuple[Any, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Family:
+    """A public function, its forms for 1, 2 and 3 axes (`name` + "1d", …), and the layer of `nn` that computes the same."""
+
+    name: str
+    operator: str
+    """The name of the operator that computes it."""
+    windows: Windows
+    arguments: tuple[str, ...]
+    """The names of its arguments in order; those after "*" are given by keyword only."""
+    options: tuple[str, ...]
+    """The arguments that the operator's parameters take after the geometry, in their order; the rest keep their defaults."""
+    layer: str
+    """The name of the class in `nn`."""
+    case_arguments: tuple[str, ...] = ()
+    """The fields of a case of `conform` that are arguments of this function, in the order in which they are written."""
+    factors: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    """What the cases of `conform` vary besides the windows: (name, levels) in order. Empty: it is not compared."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A row of the table without the meaning, which is the rest of the `Op` that carries it."""
+
+    kernels: Callable[[], Kernels]
+    """Imports the kernels, and Numba with them; called when the first one is needed."""
+    result_dtype: Callable[..., np.dtype[Any]]
+    """The dtype of the forward rule's result, from those of the inputs."""
+    writes_out: bool
+    """Its forward kernels can write into an array that they are given as `out`."""
+    chooses_gradients: bool = False
+    """Its vjp kernel can be told by `needs` which gradients are wanted."""
+    families: tuple[Family, ...] = ()
+    """The public functions that it computes."""
+    derivative_reads: tuple[str, ...] = ()
+    """The inputs whose cells its jvp and vjp look at; of the others the shape and the dtype are enough."""
+    partial_results: str | None = None
+    """How the results of parts of a window become that of the whole: "maximum", "mean", "logsumexp". None: no such parts."""
+    rounds_by_order: bool = False
+    """The same cells summed in another order give other bits, so a part of the outputs is summed in the order of the whole."""
+    autocasts: bool = False
+    """PyTorch's autocast computes it in the lower precision, as its own convolutions."""
+    grows: bool | None = None
+    """Its result is the input with cells around it (True) or without those (False); None: neither."""
+    case_reduction: str = ""
+    """The word for it in the cases and reports of `conform`."""
+    case_options: tuple[str, ...] = ()
+    """The fields of a case of `conform` that the operator's parameters take after the geometry."""
