@@ -59,7 +59,7 @@ class Facts:
     derivative_reads: tuple[str, ...] = ()
     """The inputs whose cells its jvp and vjp look at; of the others the shape and the dtype are enough."""
     partial_results: str | None = None
-    """How the results of parts of a window become that of the whole: "maximum", "mean", "logsumexp". None: no such parts."""
+    """How results of parts of a window become that of the whole: "maximum", "minimum", "mean", "logsumexp". None: no parts."""
     rounds_by_order: bool = False
     """The same cells summed in another order give other bits, so a part of the outputs is summed in the order of the whole."""
     autocasts: bool = False

@@ -29,8 +29,8 @@ def computed(monkeypatch):
     seen: list[Any] = []
     find = dispatch.kernel_of
 
-    def spied(name: str, rule: str) -> Any:
-        kernel = find(name, rule)
+    def spied(op: Any, rule: str) -> Any:
+        kernel = find(op, rule)
 
         def run(*args: Any, **told: Any) -> Any:
             if rule == "vjp":

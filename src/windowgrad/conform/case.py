@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from windowgrad.dispatch import facts_of
+from windowgrad.facts import Family, Windows
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
-from windowgrad.ops import MEANINGS
-from windowgrad.params import ConvParams, MaxParams, MeanParams, Params, TransposeParams
+from windowgrad.ops import FAMILIES, meaning
+from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-POOLS = ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool", "global_max_pool", "global_avg_pool")
-OPS = (*POOLS, "conv", "conv_transpose")
+OPS = tuple(
+    family.name for kind in get_args(Windows) for family in FAMILIES.values() if family.windows == kind and family.factors
+)
+"""The public functions whose rows in the table of operators say what to vary: windows, bins, whole planes, convolutions."""
 CHECKS = ("forward", "indices", "gradient", "tangent")
 GROUPS = ("tie-free", "tied", "plain", "NaN", "infinite", "empty windows", "large", "empty batch")
 LARGE = {"float16": 2**14, "float32": 2.0**125, "int8": 60}
@@ -61,39 +65,72 @@ class Case:
     def spatial(self) -> tuple[int, ...]:
         return tuple(self.x.shape[2:])
 
+    # --- what the table of operators says of it ---------------------------------------------------------------------
+
+    @property
+    def family(self) -> Family:
+        """The row of its function."""
+        return FAMILIES[self.op]
+
+    @property
+    def meaning(self) -> Op:
+        """The operator's record in the specification, with what is known of it."""
+        return meaning(self.family.operator)
+
+    @property
+    def windows(self) -> Windows:
+        return self.family.windows
+
     @property
     def reduction(self) -> str:
-        """max, avg or conv."""
-        return next(word for word in ("max", "avg", "conv") if word in self.op)
+        """What is done with the cells of a window: max, avg or conv."""
+        return facts_of(self.meaning).case_reduction
 
     @property
     def is_windowed(self) -> bool:
-        return self.op in ("max_pool", "avg_pool")
+        """Whether it is pooling by sliding windows."""
+        return self.windows == "sliding"
+
+    @property
+    def is_convolution(self) -> bool:
+        return "weight" in self.meaning.inputs
+
+    @property
+    def is_transposed(self) -> bool:
+        return self.windows == "transposed"
+
+    @property
+    def is_mean(self) -> bool:
+        return facts_of(self.meaning).partial_results == "mean"
+
+    @property
+    def has_winners(self) -> bool:
+        """Whether a result is one of the cells of its window."""
+        return self.meaning.with_indices is not None
+
+    @property
+    def has_usual_ties(self) -> bool:
+        """Whether `ties` is the function's default, or it has none."""
+        return self.ties == dict(self.family.factors).get("ties", ("first",))[0]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments its function has, by name."""
+        return {name: getattr(self, name) for name in self.family.case_arguments}
 
     @cached_property
     def geometry(self) -> Geometry:
-        if self.op.startswith("adaptive"):
+        if self.windows == "adaptive":
             return Adaptive(self.output_size)
-        if self.op.startswith("global"):
+        if self.windows == "global":
             return Global(self.rank)
         return Sliding(self.kernel, self.stride, self.padding, self.dilation, self.ceil_mode)
 
     @cached_property
     def params(self) -> Params:
         """The record of the specification; it raises a WindowError where the arguments have no meaning."""
-        if isinstance(self.geometry, Sliding) and self.reduction == "conv":
-            if self.op == "conv":
-                return ConvParams(self.geometry, self.groups)
-            return TransposeParams(self.geometry, self.groups, self.output_padding)
-        if self.reduction == "max":
-            return MaxParams(self.geometry, self.ties)
-        return MeanParams(self.geometry, self.count_include_pad, self.divisor)
-
-    @property
-    def meaning(self) -> Op:
-        """The operator's record in the specification."""
-        name = self.op if self.reduction == "conv" else f"{self.reduction}_pool"
-        return next(op for op in MEANINGS if op.name == name)
+        given: list[Any] = [self.geometry, *(getattr(self, name) for name in facts_of(self.meaning).case_options)]
+        return self.meaning.params(*given)
 
     @cached_property
     def out_shape(self) -> tuple[int, ...]:
@@ -113,7 +150,7 @@ class Case:
     def checks(self) -> tuple[str, ...]:
         """What is compared: derivatives where the cells are floats, indices where there is a winner in a window."""
         derivatives = self.x.dtype.kind == "f" and self.group != "large"
-        indices = self.reduction == "max" and not self.op.startswith("global")
+        indices = "return_indices" in self.family.arguments
         return ("forward", *("indices",) * indices, *("gradient", "tangent") * derivatives)
 
     # --- what is peculiar about it ---------------------------------------------------------------------------------
@@ -130,15 +167,13 @@ class Case:
             return "NaN"
         if np.isinf(cells).any():
             return "infinite"
-        if self.reduction != "max" and np.abs(cells).max() >= LARGE.get(self.dtype, math.inf):
-            return "large"
-        if self.reduction != "max":
-            return "plain"
-        return "tied" if self.has_ties else "tie-free"
+        if self.has_winners:
+            return "tied" if self.has_ties else "tie-free"
+        return "large" if np.abs(cells).max() >= LARGE.get(self.dtype, math.inf) else "plain"
 
     @property
     def has_empty_window(self) -> bool:
-        return self.reduction != "conv" and not all(table.count.all() for table in self.geometry.tables(self.spatial))
+        return not self.is_convolution and not all(table.count.all() for table in self.geometry.tables(self.spatial))
 
     @property
     def has_ties(self) -> bool:
@@ -185,8 +220,8 @@ class Case:
 
     @property
     def has_lowest_window(self) -> bool:
-        """Whether the maximum of some window is −∞."""
-        if self.reduction != "max" or not np.isneginf(self.x.astype(np.float64)).any():
+        """Whether the winner of some window is −∞."""
+        if not self.has_winners or not np.isneginf(self.x.astype(np.float64)).any():
             return False
         return any(cell == -math.inf for cell in self.meaning.forward(self.params, self.x.astype(object)).flat)
 
@@ -195,21 +230,6 @@ class Case:
         """Smaller is simpler: cells, rank, then how much its arguments say."""
         cells = sum(array.size for array in self.arrays.values())
         return cells, self.rank, len(self.features), sum(self.kernel) + sum(self.stride) + sum(map(sum, self.padding))
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments its operator has, by name."""
-        names = {
-            "max_pool": "kernel stride padding dilation ceil_mode ties",
-            "avg_pool": "kernel stride padding dilation ceil_mode count_include_pad divisor",
-            "adaptive_max_pool": "output_size ties",
-            "adaptive_avg_pool": "output_size",
-            "global_max_pool": "ties",
-            "global_avg_pool": "",
-            "conv": "stride padding dilation groups",
-            "conv_transpose": "stride padding output_padding groups dilation",
-        }[self.op].split()
-        return {name: getattr(self, name) for name in names}
 
     def as_json(self) -> dict[str, Any]:
         arrays = {name: {"shape": list(array.shape), "cells": plain(array)} for name, array in self.arrays.items()}

@@ -18,6 +18,8 @@ import numpy as np
 from windowgrad.conform.case import OPS, Array, Case, ramp
 from windowgrad.conform.pairwise import Row, pairwise
 from windowgrad.errors import WindowgradError
+from windowgrad.facts import Windows
+from windowgrad.ops import FAMILIES
 
 FLOATS = ("float32", "float64", "float16")
 WINDOW = {
@@ -27,45 +29,19 @@ WINDOW = {
     "padding": ("none", "half", "one axis", "uneven", "same", "over half", "beyond"),
     "dilation": ("one", "two", "mixed"),
 }
-MAX_GROUPS = ("tie-free", "tied", "NaN", "infinite", "empty windows")
-SUM_GROUPS = ("plain", "NaN", "infinite", "large")
-MAX_DTYPES = (*FLOATS, "int64", "int32", "uint8", "bool")
-MEAN_DTYPES = (*FLOATS, "int64", "uint8")
 BINS = {"rank": (2, 1, 3), "bins": ("uneven", "one", "more than cells", "divisor", "mixed")}
-
-FACTORS: dict[str, dict[str, tuple[Any, ...]]] = {
-    "max_pool": WINDOW
-    | {"ceil_mode": (False, True), "group": MAX_GROUPS, "dtype": MAX_DTYPES, "ties": ("first", "all", "split")},
-    "avg_pool": WINDOW
-    | {
-        "ceil_mode": (False, True),
-        "count_include_pad": (True, False),
-        "divisor": (None, 3),
-        "group": (*SUM_GROUPS, "empty windows"),
-        "dtype": MEAN_DTYPES,
-    },
-    "conv": WINDOW
-    | {"channels": (1, 2), "groups": (1, 2), "bias": (False, True), "group": SUM_GROUPS, "dtype": (*FLOATS, "int64", "int8")},
-    "conv_transpose": WINDOW
-    | {
-        "channels": (1, 2),
-        "groups": (1, 2),
-        "bias": (False, True),
-        "output_padding": ("none", "one", "mixed"),
-        "group": ("plain", "NaN", "infinite"),
-        "dtype": (*FLOATS, "int64"),
-    },
-    "adaptive_max_pool": BINS
-    | {"group": ("tie-free", "tied", "NaN", "infinite"), "dtype": MAX_DTYPES, "ties": ("first", "all", "split")},
-    "adaptive_avg_pool": BINS | {"group": SUM_GROUPS, "dtype": MEAN_DTYPES},
-    "global_max_pool": {
-        "rank": (2, 1, 3),
-        "group": ("tie-free", "tied", "NaN", "infinite"),
-        "dtype": MAX_DTYPES,
-        "ties": ("all", "first", "split"),
-    },
-    "global_avg_pool": {"rank": (2, 1, 3), "group": SUM_GROUPS, "dtype": MEAN_DTYPES},
+PLANES = {"rank": (2, 1, 3)}
+GEOMETRIES: dict[Windows, dict[str, tuple[Any, ...]]] = {
+    "sliding": WINDOW,
+    "adaptive": BINS,
+    "global": PLANES,
+    "convolution": WINDOW,
+    "transposed": WINDOW,
 }
+FACTORS: dict[str, dict[str, tuple[Any, ...]]] = {
+    name: GEOMETRIES[FAMILIES[name].windows] | dict(FAMILIES[name].factors) for name in OPS
+}
+"""What is varied, by function: its windows, and what its row in the table of operators says."""
 EVERYDAY: dict[str, tuple[Any, ...]] = {
     "kernel": ("two", "three", "mixed"),
     "padding": ("half", "one axis", "none"),
@@ -80,7 +56,7 @@ DTYPES_OF_GROUP: dict[str, tuple[str, ...]] = {
     "NaN": FLOATS,
     "infinite": FLOATS,
     "large": ("float16", "float32"),
-    "large conv": ("int8",),
+    "large convolution": ("int8",),
 }
 
 
@@ -102,13 +78,14 @@ def covering(op: str, seed: int) -> Iterator[tuple[str, Row]]:
         name: levels[:1] if name == "ties" else tuple(level for level in levels if level in EVERYDAY.get(name, levels))
         for name, levels in FACTORS[op].items()
     }
-    rng = Random(f"{seed}/{op}")
+    rng, windows = Random(f"{seed}/{op}"), FAMILIES[op].windows
     first = {name: levels[:1] for name, levels in everyday.items()}
     types = first | {"rank": (1, 2, 3), "dtype": [name for name in FACTORS[op]["dtype"] if name not in FLOATS]}
     types |= {"group": everyday["group"][-1:]}
     large = first | {"rank": (1, 2, 3), "dtype": ("float16", "float32"), "group": ("large",)}
-    covers: list[Any] = [types, *([large] if "avg" in op else []), FACTORS[op]]
-    for factors in (*(everyday,) * (3 if op in ("max_pool", "avg_pool") else 1), *covers):
+    is_large_mean = "large" in FACTORS[op]["group"] and windows != "convolution"
+    covers: list[Any] = [types, *([large] if is_large_mean else []), FACTORS[op]]
+    for factors in (*(everyday,) * (3 if windows == "sliding" else 1), *covers):
         for row in pairwise(factors, possible(op), rng):
             yield op, row
     yield op, {name: levels[0] for name, levels in FACTORS[op].items()} | {"group": "empty batch"}
@@ -131,20 +108,17 @@ def in_turn(*sources: Iterator[Any]) -> Iterator[Any]:
 def possible(op: str) -> Any:
     """Which levels can meet in one row of the operator; a row may lack factors."""
 
-    usual = FACTORS[op].get("ties", (None,))[0]
+    usual, windows = FACTORS[op].get("ties", (None,))[0], FAMILIES[op].windows
 
     def judge(row: Row) -> bool:
         group, dtype, padding = row.get("group"), row.get("dtype"), row.get("padding")
-        kinds = DTYPES_OF_GROUP.get(f"{group} {op}", DTYPES_OF_GROUP.get(str(group), ()))
+        kinds = DTYPES_OF_GROUP.get(f"{group} {windows}", DTYPES_OF_GROUP.get(str(group), ()))
         return not (
             (dtype and kinds and dtype not in kinds)
             or (dtype == "bool" and group not in (None, "tied"))
             or (group == "empty windows" and padding not in (None, "beyond"))
-            or (padding == "beyond" and group not in (None, "empty windows") and op.endswith("pool"))
-            or (
-                padding == "beyond"
-                and (op == "conv_transpose" or (op == "max_pool" and (dtype == "bool" or row.get("ties", usual) != usual)))
-            )
+            or (padding == "beyond" and group not in (None, "empty windows") and windows == "sliding")
+            or (padding == "beyond" and (windows == "transposed" or dtype == "bool" or row.get("ties", usual) != usual))
             or (row.get("ties", usual) != usual and group not in (None, "tied"))
             or (group == "large" and row.get("divisor"))
         )
@@ -189,12 +163,12 @@ def drawn(op: str, row: Row, rng: Random) -> Case:
     sides = zip(spatial, kernel, stride, spans, strict=True)
     padding = tuple(pads(row["padding"], axis, *side, rng) for axis, side in enumerate(sides))
     window: dict[str, Any] = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
-    if op.endswith("pool"):
+    if FAMILIES[op].windows == "sliding":
         names = ("ceil_mode", "count_include_pad", "divisor", "ties")
         options = {name: row[name] for name in names if name in row}
         return Case(op, {"x": np.zeros((*lead, *spatial))}, **window, **options)
     groups, ins, outs = row["groups"], row["channels"], rng.choice((1, 2))
-    wide = (groups * outs, ins) if op == "conv" else (groups * ins, outs)
+    wide = (groups * ins, outs) if FAMILIES[op].windows == "transposed" else (groups * outs, ins)
     arrays = {"x": np.zeros((lead[0], groups * ins, *spatial)), "weight": np.zeros((*wide, *kernel))}
     arrays |= {"bias": np.zeros(groups * outs)} if row["bias"] else {}
     extra: dict[str, Any] = (
@@ -241,12 +215,12 @@ def extras(level: str, stride: tuple[int, ...], dilation: tuple[int, ...], rng: 
 
 def filled(case: Case, row: Row, rng: Random) -> Case:
     """The same case with cells of the row's group and dtype."""
-    factor = divisors(case) if case.reduction == "avg" and row["group"] != "large" else 1
+    factor = divisors(case) if case.is_mean and row["group"] != "large" else 1
     arrays = {}
     for name, array in case.arrays.items():
         cells = numbers(array.shape, row["group"] if name == "x" else "plain", row["dtype"], rng)
         arrays[name] = (cells * factor).astype(row["dtype"])
-    if row["group"] == "large" and case.op == "conv":
+    if row["group"] == "large" and case.is_convolution:
         arrays["weight"] = np.ones_like(arrays["weight"])
     return replace(case, arrays=arrays)
 
@@ -278,10 +252,10 @@ def divisors(case: Case) -> int:
 def sums_are_exact(case: Case) -> bool:
     """Whether float16, whose integers end at 2048, holds every sum, were all cells and gradients positive."""
     if case.group in ("large", "NaN", "infinite", "empty batch"):
-        return case.group != "NaN" or case.reduction != "avg" or divisors(case) < 40
+        return case.group != "NaN" or not case.is_mean or divisors(case) < 40
     arrays = {name: np.abs(array).astype(object) for name, array in case.arrays.items()}
     g = ramp(case.out_shape, "float16").astype(object)
-    if case.reduction == "avg":
+    if case.is_mean:
         window = math.prod(int(max(table.count)) for table in case.geometry.tables(case.spatial))
         return float(np.abs(case.x).max()) * window <= 2048 and divisors(case) <= 64
     pulled = case.meaning.vjp(case.params, *arrays.values(), g)

@@ -36,7 +36,7 @@ def expected(case: Case, check: str) -> dict[str, Array]:
     if check == "forward":
         return {"y": op.forward(params, *arrays)}
     if check == "indices":
-        assert op.with_indices is not None  # only maxima are asked for indices
+        assert op.with_indices is not None  # only operators that have winners are asked for indices
         return {"indices": op.with_indices(params, *arrays)[1]}
     if check == "gradient":
         pulled = op.vjp(params, *arrays, scalars(case)(case.gradient))
@@ -65,7 +65,7 @@ def compared(case: Case, check: str, right: dict[str, Array], got: list[Answer])
     """The first difference, or None."""
     if len(got) != len(right):
         return Difference("shape", "answer", len(right), None, f"{len(right)} arrays", f"{len(got)} arrays")
-    roundings = ROUNDINGS if case.reduction == "avg" or case.ties == "split" else 0
+    roundings = ROUNDINGS if case.is_mean or case.ties == "split" else 0
     kind = str(result_dtype(case.meaning, [array.dtype for array in case.arrays.values()]))
     for (name, wanted), answer in zip(right.items(), got, strict=True):
         found = answer.cells

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windowgrad.conform.case import Case
+from windowgrad.facts import Windows
 
 RULES = {
     "1. Size": "#1-size",
@@ -20,6 +21,7 @@ RULES = {
 }
 """The title of each rule, and where it stands on the page."""
 
+OF_WINDOWS: dict[Windows, str] = {"convolution": "Convolution", "transposed": "Transposed convolution"}
 OF_GROUP = {"empty batch": "9. Empty batch", "empty windows": "3. Empty window", "NaN": "5. NaN", "large": "8. Types and error"}
 
 
@@ -33,14 +35,12 @@ def rule_of(case: Case, check: str, kind: str = "agrees", what: str = "") -> str
         return "1. Size"
     if case.group in OF_GROUP:
         return OF_GROUP[case.group]
-    if case.op == "conv":
-        return "Convolution"
-    if case.op == "conv_transpose":
-        return "Transposed convolution"
-    if case.reduction == "max" and case.group == "tied" and check != "forward":
+    if case.windows in OF_WINDOWS:
+        return OF_WINDOWS[case.windows]
+    if case.has_winners and case.group == "tied" and check != "forward":
         return "4. Ties"
     if check == "indices":
         return "Indices"
-    if case.op.startswith("adaptive"):
+    if case.windows == "adaptive":
         return "Adaptive pooling"
-    return "6. Mean" if case.reduction == "avg" else "2. Padding and max"
+    return "6. Mean" if case.is_mean else "2. Padding and max"

@@ -54,7 +54,7 @@ def candidates(case: Case) -> Iterator[Case]:
 def fewer_samples(case: Case) -> Iterator[Case]:
     if case.x.shape[0] > 1:
         yield from (with_x(case, case.x[n : n + 1]) for n in range(case.x.shape[0]))
-    if case.reduction != "conv":
+    if not case.is_convolution:
         yield from (with_x(case, case.x[:, c : c + 1]) for c in range(case.x.shape[1]) if case.x.shape[1] > 1)
         return
     if "bias" in case.arrays:
@@ -66,13 +66,13 @@ def fewer_channels(case: Case) -> Iterator[Case]:
     """The first group alone, then one channel in and one out."""
     x, weight, bias = case.x, case.arrays["weight"], {"bias": case.arrays["bias"]} if "bias" in case.arrays else {}
     ins, outs = (
-        (weight.shape[1], weight.shape[0] // case.groups)
-        if case.op == "conv"
-        else (weight.shape[0] // case.groups, weight.shape[1])
+        (weight.shape[0] // case.groups, weight.shape[1])
+        if case.is_transposed
+        else (weight.shape[1], weight.shape[0] // case.groups)
     )
 
     def cut(channels: int, features: int) -> Case:
-        wide = (features, channels) if case.op == "conv" else (channels, features)
+        wide = (channels, features) if case.is_transposed else (features, channels)
         kept = {name: array[:features] for name, array in bias.items()}
         return replace(case, groups=1, arrays={"x": x[:, :channels], "weight": weight[: wide[0], : wide[1]], **kept})
 

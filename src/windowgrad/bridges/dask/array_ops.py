@@ -128,9 +128,9 @@ def added_up(x: Array, axes: tuple[int, ...], keepdims: bool, count: int | None,
     return da_.reduction(x, first, last, combine=combined, axis=axes, keepdims=keepdims, dtype=dtype, concatenate=True)
 
 
-def reduced(op: Op, params: Any, x: Array) -> Array:
+def reduced(is_mean: bool, op: Op, params: Any, x: Array) -> Array:
     """Sum and mean."""
-    count = params.count(x.shape) if op.name == "mean" else None
+    count = params.count(x.shape) if is_mean else None
     if count == 0 and x.dtype == object:
         raise WindowError(f"x of shape {x.shape}: mean of an empty array of objects")
     return added_up(x, params.axes(x.shape), params.keepdims, count, result_dtype(op, params, [x]))
@@ -240,8 +240,8 @@ def placed(op: Op, params: Any, x: Array, labels: Array) -> Array:
 
 
 FORWARD: dict[str, Callable[..., Array]] = {
-    "sum": reduced,
-    "mean": reduced,
+    "sum": partial(reduced, False),
+    "mean": partial(reduced, True),
     "sum_to": sum_to,
     "broadcast_to": repeated,
     "reshape": reshaped,

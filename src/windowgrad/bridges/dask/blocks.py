@@ -1,10 +1,12 @@
-"""What runs on a worker: one block of a result, by the same kernels as a whole array, with the geometry of its part."""
+"""What runs on a worker: one block of a result, by the same kernels as a whole array, with the geometry of its part.
+
+An operator is given by its name: its record does not travel between processes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,8 @@ from windowgrad.dispatch import run
 from windowgrad.geometry import Sliding, index_of, place_of
 from windowgrad.kernels.conv.bias_gradient import channel_sums
 from windowgrad.kernels.pool.mean.entry import is_deep
-from windowgrad.ops import MEANINGS
-from windowgrad.params import ConvParams, MeanParams, PoolParams, TransposeParams
-from windowgrad.spec.op import Op
-
-
-@cache
-def operator(name: str) -> Op:
-    """A record does not travel between processes; its name does."""
-    return next(op for op in MEANINGS if op.name == name)
+from windowgrad.ops import meaning
+from windowgrad.params import ConvParams, PoolParams, TransposeParams
 
 
 def kept(result: Any, cuts: Sequence[Cut]) -> Any:
@@ -49,14 +44,14 @@ def pool_params(params: PoolParams, spatial: Sequence[int], cuts: Sequence[Cut],
 def pooled(name: str, rule: str, params: PoolParams, spatial: tuple[int, ...], block: Block, *pieces: Any) -> Any:
     """Some outputs, or tangents of them."""
     cuts = block.cuts
-    result = run(operator(name), rule, pool_params(params, spatial, cuts), *map(joined, pieces))
+    result = run(meaning(name), rule, pool_params(params, spatial, cuts), *map(joined, pieces))
     if rule != "with_indices":
         return kept(result, cuts)
     value, index = result
     return kept(value, cuts), in_the_whole(kept(index, cuts), spatial, cuts)
 
 
-def averaged(params: MeanParams, spatial: tuple[int, ...], deep: bool, dtype: Any, block: Block, pieces: Any) -> Any:
+def averaged(name: str, params: PoolParams, spatial: tuple[int, ...], deep: bool, dtype: Any, block: Block, pieces: Any) -> Any:
     """Some means of `dtype`, or tangents of them, which are the means of tangents.
 
     Where the windows of the whole have so many cells that they are summed in float64, and those of the part have not
@@ -66,7 +61,7 @@ def averaged(params: MeanParams, spatial: tuple[int, ...], deep: bool, dtype: An
     local = pool_params(params, spatial, cuts)
     if deep and not is_deep(local.geometry, sides(cuts)):
         x = x.astype(np.float64, copy=False)
-    return kept(run(operator("avg_pool"), "jvp", local, nothing(x.shape, dtype), x), cuts)
+    return kept(run(meaning(name), "jvp", local, nothing(x.shape, dtype), x), cuts)
 
 
 def in_the_whole(index: Any, spatial: Sequence[int], cuts: Sequence[Cut]) -> Any:
@@ -77,10 +72,10 @@ def in_the_whole(index: Any, spatial: Sequence[int], cuts: Sequence[Cut]) -> Any
 
 
 def pulled(name: str, params: PoolParams, spatial: tuple[int, ...], dtype: Any, block: Block, *pieces: Any) -> Any:
-    """The gradient of some cells. A mean needs none of them: where they are not given, they are nothing."""
+    """The gradient of some cells. Where it does not depend on them, they are not given."""
     cuts, (*given, g) = block.cuts, map(joined, pieces)
     x = given[0] if given else nothing((*g.shape[: g.ndim - len(cuts)], *sides(cuts)), dtype)
-    (gx,) = run(operator(name), "vjp", pool_params(params, spatial, cuts), x, g)
+    (gx,) = run(meaning(name), "vjp", pool_params(params, spatial, cuts), x, g)
     return kept(gx, cuts)
 
 
@@ -102,7 +97,7 @@ def conv_params(params: ConvParams, spatial: Sequence[int], cuts: Sequence[Cut])
 
 def convolved(name: str, rule: str, params: ConvParams, spatial: tuple[int, ...], block: Block, *pieces: Any) -> Any:
     """Some outputs, or tangents of them."""
-    return kept(run(operator(name), rule, conv_params(params, spatial, block.cuts), *map(joined, pieces)), block.cuts)
+    return kept(run(meaning(name), rule, conv_params(params, spatial, block.cuts), *map(joined, pieces)), block.cuts)
 
 
 def conv_pulled(
@@ -115,7 +110,7 @@ def conv_pulled(
     inside = tuple(high - low for low, high in (cut.outputs for cut in cuts)) if transposed else sides(cuts)
     x = nothing((*g.shape[: lead - 1], channels, *inside), x_dtype)
     bias = () if b is None else (nothing((g.shape[lead - 1],), b),)
-    gradients = run(operator(name), "vjp", local, x, weight, *bias, g, needs=(True, False, *(False for _ in bias)))
+    gradients = run(meaning(name), "vjp", local, x, weight, *bias, g, needs=(True, False, *(False for _ in bias)))
     return kept(gradients[0], cuts)
 
 
@@ -130,7 +125,7 @@ def weight_pulled(
     """What some windows give to the gradient of the weight."""
     x, g = map(summable, map(joined, pieces))
     local, weight = conv_params(params, spatial, block.cuts), summable(nothing(shape, w))
-    return run(operator(name), "vjp", local, x, weight, g, needs=(False, True))[1]
+    return run(meaning(name), "vjp", local, x, weight, g, needs=(False, True))[1]
 
 
 def bias_pulled(rank: int, block: Block, pieces: Any) -> Any:

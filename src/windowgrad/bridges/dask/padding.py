@@ -8,12 +8,13 @@ from typing import Any
 import dask.array as da
 
 from windowgrad.bridges.dask.kinds import derivative
+from windowgrad.dispatch import facts_of
 from windowgrad.spec.op import Op
 
 
 def compute(op: Op, rule: str, params: Any, arrays: Sequence[Any]) -> Any:
     x, changed = arrays[0], arrays[-1]
-    grows = (op.name == "pad") == (rule != "vjp")
+    grows = facts_of(op).grows == (rule != "vjp")
     if rule != "forward":
         changed = changed.astype(derivative(x.dtype, changed.dtype))
     widths = ((0, 0),) * (x.ndim - len(params.padding)) + params.padding

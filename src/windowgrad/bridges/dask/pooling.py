@@ -16,9 +16,10 @@ from windowgrad.bridges.dask.cuts import bounds, for_cells, for_outputs, line, s
 from windowgrad.bridges.dask.graph import Job, Operand, blocks, item
 from windowgrad.bridges.dask.graph import kept as as_it_was
 from windowgrad.bridges.dask.kinds import derivative, pushed
+from windowgrad.dispatch import facts_of
 from windowgrad.geometry import Adaptive, Global
 from windowgrad.kernels.pool.mean.entry import is_deep
-from windowgrad.params import MeanParams, PoolParams
+from windowgrad.params import PoolParams
 from windowgrad.spec.op import Op
 
 LARGEST, MANY = 1 << 20, 4
@@ -56,16 +57,16 @@ def lead_axes(params: PoolParams, x: Any, operands: int) -> list[list[Job]]:
 
 
 def outputs(op: Op, rule: str, params: PoolParams, arrays: Sequence[Any]) -> Any:
-    x, rank, dtype = arrays[0], params.geometry.rank, pushed(op, rule, arrays)
+    x, rank, dtype, ordered = arrays[0], params.geometry.rank, pushed(op, rule, arrays), facts_of(op).rounds_by_order
     spatial, axes = x.shape[x.ndim - rank :], lead_axes(params, x, 1)
     for each, sizes in zip(lines(params, x), x.chunks[x.ndim - rank :], strict=True):
-        cuts = [for_outputs(each, some, op.name == "avg_pool") for some in shared_out(each, sizes)]
+        cuts = [for_outputs(each, some, ordered) for some in shared_out(each, sizes)]
         axes.append([Job(cut.keep[1] - cut.keep[0], (cut.cells,), cut) for cut in cuts])
     if needs_much(axes, x):
         return tree.outputs(op, rule, params, arrays, dtype)
     function, needed, told = partial(pooled, op.name, rule, params, spatial), arrays, (op.name, rule, params, dtype, x.chunks)
-    if isinstance(params, MeanParams):
-        function, needed = partial(averaged, params, spatial, is_deep(params.geometry, spatial), dtype), arrays[-1:]
+    if ordered:
+        function, needed = partial(averaged, op.name, params, spatial, is_deep(params.geometry, spatial), dtype), arrays[-1:]
     found = blocks(op.label or op.name, function, axes, [Operand(each, 0) for each in needed], dtype, told)
     return (item(found, 0, dtype), item(found, 1, np.dtype(np.int64))) if rule == "with_indices" else found
 
@@ -79,7 +80,7 @@ def gradient(op: Op, params: PoolParams, x: Any, g: Any) -> Any:
     if needs_much(axes, x):
         return tree.gradient(op, params, x, g, dtype)
     function = partial(pulled, op.name, params, spatial, x.dtype)
-    operands = [Operand(g, 1)] if op.name == "avg_pool" else [Operand(x, 0), Operand(g, 1)]
+    operands = [Operand(x, 0), Operand(g, 1)] if facts_of(op).derivative_reads else [Operand(g, 1)]
     return blocks(f"{op.label or op.name}-vjp", function, axes, operands, dtype, (op.name, "vjp", params, x.dtype, x.chunks))
 
 

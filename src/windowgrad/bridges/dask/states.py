@@ -5,7 +5,7 @@ combine  (two states)           -> state
 finish   (the state of all)     -> the result
 share    (states of a chunk and of all, g) -> what of g the cells of the chunk get, as if they were the whole region
 
-maximum     value, index, and, where ties or tangents need them, how many are equal and the tangent
+winner      value, index, and, where ties or tangents need them, how many are equal and the tangent
 mean        the sum, in float64
 smooth max  the smooth maximum in float64, and the tangent; where no cell was seen yet, the infinity that adds nothing
 """
@@ -13,17 +13,19 @@ smooth max  the smooth maximum in float64, and the tangent; where no cell was se
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
-from windowgrad.bridges.dask.blocks import in_the_whole, nothing, operator, pool_params, sides, summable
+from windowgrad.bridges.dask.blocks import in_the_whole, nothing, pool_params, sides, summable
 from windowgrad.bridges.dask.cuts import Cut, clipped, line
 from windowgrad.bridges.dask.graph import Block, joined
-from windowgrad.dispatch import run
+from windowgrad.dispatch import facts_of, run
+from windowgrad.ops import meaning
 from windowgrad.params import MaxParams, MeanParams, PoolParams, SmoothParams
+from windowgrad.spec.op import Op
 
 MOST = 1 << 22
 """Cells that are turned into wider floats at a time."""
@@ -50,26 +52,28 @@ def regions(params: PoolParams, spatial: Sequence[int], cuts: Cuts) -> tuple[Any
     return real, outer([np.asarray(table.count[some] + table.padded[some], np.float64) for table, some in tables])
 
 
-# --- maximum -----------------------------------------------------------------------------------------------------
+# --- maximum, minimum --------------------------------------------------------------------------------------------
 
 
 def same(a: Any, b: Any) -> Any:
     return (a == b) | ((a != a) & (b != b))
 
 
-class Maximum:
-    @staticmethod
-    def totals(params: MaxParams, dtype: Any) -> list[Any]:
+class Winner:
+    """Of a maximum or a minimum; `beats(a, b)` says of two numbers whether a is the winner. NaN wins over every number."""
+
+    def __init__(self, beats: Callable[[Any, Any], Any]) -> None:
+        self.beats = beats
+
+    def totals(self, params: MaxParams, dtype: Any) -> list[Any]:
         return [dtype, np.dtype(np.int64), np.dtype(np.float64)][: 2 if params.ties == "first" else 3]
 
-    @staticmethod
-    def absent(rule: str, params: MaxParams, shape: tuple[int, ...], dtype: Any) -> State:
+    def absent(self, rule: str, params: MaxParams, shape: tuple[int, ...], dtype: Any) -> State:
         more = (params.ties != "first" and rule in ("jvp", "vjp")) + (rule == "jvp")
         return np.zeros(shape, dtype), np.full(shape, -1), *(np.zeros(shape) for _ in range(more))
 
-    @staticmethod
-    def part(rule: str, params: MaxParams, spatial: tuple[int, ...], cuts: Cuts, x: Any, dx: Any = None) -> State:
-        op, first = operator("max_pool"), params.ties == "first"
+    def part(self, op: Op, rule: str, params: MaxParams, spatial: tuple[int, ...], cuts: Cuts, x: Any, dx: Any = None) -> State:
+        first = params.ties == "first"
         local = pool_params(params, spatial, cuts, empty="zero", ties="first" if first else "all")
         value, index = run(op, "with_indices", local, x)
         state, wide = [value, in_the_whole(index, spatial, cuts)], summable(x)
@@ -79,25 +83,24 @@ class Maximum:
             state.append(run(op, "jvp", local, wide, summable(dx)))
         return tuple(state[:2]) + tuple(np.asarray(each, np.float64) for each in state[2:])
 
-    @staticmethod
-    def combine(params: MaxParams, a: State, b: State) -> State:
+    def combine(self, params: MaxParams, a: State, b: State) -> State:
         seen = (a[1] >= 0) & (b[1] >= 0)
         tie = seen & same(a[0], b[0])
-        greater = (b[0] > a[0]) | ((b[0] != b[0]) & (a[0] == a[0]))
-        later = (b[1] >= 0) & ((a[1] < 0) | greater | (tie & (b[1] < a[1])))
+        beats = self.beats(b[0], a[0]) | ((b[0] != b[0]) & (a[0] == a[0]))
+        later = (b[1] >= 0) & ((a[1] < 0) | beats | (tie & (b[1] < a[1])))
         chosen = [np.where(later, other, one) for one, other in zip(a, b, strict=True)]
         if params.ties != "first":
             chosen[2:] = [np.where(tie, one + other, c) for one, other, c in zip(a[2:], b[2:], chosen[2:], strict=True)]
         return tuple(chosen)
 
-    @staticmethod
-    def finish(rule: str, params: MaxParams, spatial: tuple[int, ...], cuts: Cuts, state: State) -> Any:
+    def finish(self, rule: str, params: MaxParams, spatial: tuple[int, ...], cuts: Cuts, state: State) -> Any:
         if rule == "jvp":
             return state[-1] / np.maximum(state[2], 1) if params.ties == "split" else state[-1]
         return state[0] if rule == "forward" else state
 
-    @staticmethod
-    def share(params: MaxParams, spatial: tuple[int, ...], cuts: Cuts, own: State, total: State, g: Any) -> tuple[Any, Any]:
+    def share(
+        self, params: MaxParams, spatial: tuple[int, ...], cuts: Cuts, own: State, total: State, g: Any
+    ) -> tuple[Any, Any]:
         first = params.ties == "first"
         local = pool_params(params, spatial, cuts, empty="zero", ties="first" if first else "all")
         mine = (own[1] >= 0) & ((own[1] == total[1]) if first else same(own[0], total[0]))
@@ -127,8 +130,8 @@ class Mean:
         return (np.zeros(shape),)
 
     @staticmethod
-    def part(rule: str, params: MeanParams, spatial: tuple[int, ...], cuts: Cuts, x: Any) -> State:
-        return (run(operator("avg_pool"), "forward", pool_params(params, spatial, cuts, divisor_override=1), wide(x)),)
+    def part(op: Op, rule: str, params: MeanParams, spatial: tuple[int, ...], cuts: Cuts, x: Any) -> State:
+        return (run(op, "forward", pool_params(params, spatial, cuts, divisor_override=1), wide(x)),)
 
     @staticmethod
     def combine(params: MeanParams, a: State, b: State) -> State:
@@ -161,8 +164,8 @@ class Smooth:
         return np.full(shape, -np.inf if params.beta > 0 else np.inf), *([np.zeros(shape)] if rule == "jvp" else [])
 
     @staticmethod
-    def part(rule: str, params: SmoothParams, spatial: tuple[int, ...], cuts: Cuts, x: Any, dx: Any = None) -> State:
-        op, local = operator("smooth_max_pool"), pool_params(params, spatial, cuts, count_include_pad=False)
+    def part(op: Op, rule: str, params: SmoothParams, spatial: tuple[int, ...], cuts: Cuts, x: Any, dx: Any = None) -> State:
+        local = pool_params(params, spatial, cuts, count_include_pad=False)
         seen = outer([table.count for table in local.geometry.tables(sides(cuts))]) > 0
         (nothing, *_), x = Smooth.absent(rule, params, (), x.dtype), wide(x)
         value = np.where(seen, run(op, "forward", local, x), nothing)
@@ -193,7 +196,18 @@ class Smooth:
         return local, wide(g) * weight(own[0], total[0], float(params.beta))
 
 
-REDUCTIONS: dict[str, Any] = {"max_pool": Maximum, "avg_pool": Mean, "smooth_max_pool": Smooth}
+REDUCTIONS: dict[str | None, Any] = {
+    # the partial results of an operator, by the table of operators
+    "maximum": Winner(np.greater),
+    "minimum": Winner(np.less),
+    "mean": Mean,
+    "logsumexp": Smooth,
+}
+
+
+def reduction(name: str) -> Any:
+    """How the partial results of an operator are combined."""
+    return REDUCTIONS[facts_of(meaning(name)).partial_results]
 
 
 # --- tasks -------------------------------------------------------------------------------------------------------
@@ -222,26 +236,26 @@ def found_in(name: str, rule: str, params: PoolParams, spatial: tuple[int, ...],
     """The state after the cells of one part, which may have none."""
     arrays, cuts = [*map(joined, pieces)], block.cuts
     x, rank = arrays[0], len(cuts)
-    lead, state = x.shape[: x.ndim - rank], None
+    lead, states, state = x.shape[: x.ndim - rank], reduction(name), None
     for some in boxes(params, spatial, cuts, math.prod(lead)) if x.size else ():
         place = tuple(slice(a.cells[0] - b.cells[0], a.cells[1] - b.cells[0]) for a, b in zip(some, cuts, strict=True))
-        found = REDUCTIONS[name].part(rule, params, spatial, some, *(each[(..., *place)] for each in arrays))
-        state = found if state is None else REDUCTIONS[name].combine(params, state, found)
+        found = states.part(meaning(name), rule, params, spatial, some, *(each[(..., *place)] for each in arrays))
+        state = found if state is None else states.combine(params, state, found)
     if state is None:
-        state = REDUCTIONS[name].absent(rule, params, (*lead, *outputs_of(cuts)), x.dtype)
+        state = states.absent(rule, params, (*lead, *outputs_of(cuts)), x.dtype)
     return state  # type: ignore[no-any-return]
 
 
 @np.errstate(all="ignore")
 def joint(name: str, params: PoolParams, states: list[State]) -> State:
     """The state after all these."""
-    return reduce(lambda a, b: REDUCTIONS[name].combine(params, a, b), states)
+    return reduce(partial(reduction(name).combine, params), states)
 
 
 @np.errstate(all="ignore")
 def finished(name: str, rule: str, params: PoolParams, spatial: tuple[int, ...], dtype: Any, block: Block, state: Any) -> Any:
     """The result, or of a vjp what `share` needs to know of the whole."""
-    result = REDUCTIONS[name].finish(rule, params, spatial, block.cuts, joined(state))
+    result = reduction(name).finish(rule, params, spatial, block.cuts, joined(state))
     return result if isinstance(result, tuple) else result.astype(dtype)
 
 
@@ -256,7 +270,7 @@ def shared_back(name: str, params: PoolParams, spatial: tuple[int, ...], dtype: 
     cells = x[place]
     if cells.size:
         own = found_in(name, "vjp", params, spatial, block, cells) if total else ()
-        local, shared = REDUCTIONS[name].share(params, spatial, cuts, own, tuple(total), g)
+        local, shared = reduction(name).share(params, spatial, cuts, own, tuple(total), g)
         given = cells if total else nothing(cells.shape, x.dtype)
-        gx[place] = run(operator(name), "vjp", local, given, shared)[0]
+        gx[place] = run(meaning(name), "vjp", local, given, shared)[0]
     return gx

@@ -16,7 +16,8 @@ import numpy as np
 from windowgrad.bridges.dask.cuts import Cut, bounds, clipped, line, seen_by, shared_out
 from windowgrad.bridges.dask.graph import Block, Job, Key, Layer, Operand, blocks, item, tree
 from windowgrad.bridges.dask.graph import kept as as_it_was
-from windowgrad.bridges.dask.states import REDUCTIONS, finished, found_in, joint, shared_back
+from windowgrad.bridges.dask.states import finished, found_in, joint, reduction, shared_back
+from windowgrad.dispatch import facts_of
 from windowgrad.params import PoolParams
 from windowgrad.spec.op import Op
 
@@ -68,7 +69,7 @@ def output_axes(params: PoolParams, x: Any) -> list[list[Job]]:
 
 def outputs(op: Op, rule: str, params: PoolParams, arrays: Sequence[Any], dtype: Any) -> Any:
     x = arrays[0]
-    needed = arrays[1:] if op.name == "avg_pool" and rule == "jvp" else arrays
+    needed = arrays if facts_of(op).derivative_reads or rule != "jvp" else arrays[1:]
     state = states(op, rule, params, x, needed)
     spatial = x.shape[x.ndim - params.geometry.rank :]
     function = partial(finished, op.name, rule, params, spatial, dtype)
@@ -91,13 +92,13 @@ def gradient(op: Op, params: PoolParams, x: Any, g: Any, dtype: Any) -> Any:
             jobs.append(Job(cells[1] - cells[0], (cells, cut.outputs), cut))
         axes.append(jobs)
     totals = []
-    if op.name != "avg_pool":
+    if facts_of(op).derivative_reads:
         state = states(op, "vjp", params, x, [x])
         whole = blocks(
             f"{state.name}-whole", partial(finished, op.name, "vjp", params, spatial, None), output_axes(params, x),
             [Operand(state, same=True)], object, "whole",
         )  # fmt: skip
-        totals = [item(whole, i, kind) for i, kind in enumerate(REDUCTIONS[op.name].totals(params, x.dtype))]
+        totals = [item(whole, i, kind) for i, kind in enumerate(reduction(op.name).totals(params, x.dtype))]
     function = partial(shared_back, op.name, params, spatial, dtype)
     operands = [Operand(x, 0), Operand(g, 1), *(Operand(each, 1) for each in totals)]
     return blocks(f"{op.label or op.name}-vjp", function, axes, operands, dtype, (op.name, params, dtype))

@@ -19,11 +19,8 @@ from windowgrad.bridges.torch.rules import RULES, applied, spread
 from windowgrad.dispatch import argument_names
 from windowgrad.dtypes import machine_float
 from windowgrad.errors import KindError
-from windowgrad.ops import MEANINGS
 from windowgrad.params import Params, SmoothParams
 from windowgrad.spec.op import Op
-
-WINDOWS = frozenset(op.name for op in MEANINGS)
 
 INSTEAD = {
     # what PyTorch calls it where the name is another one
@@ -38,7 +35,7 @@ recorded.register()
 
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: tuple[bool, ...] | None = None) -> Any:
     """One rule of one operator on tensors, as a step that PyTorch can differentiate, batch and compile."""
-    if op.name not in WINDOWS:
+    if op.facts is None:  # an array operator
         use = INSTEAD.get(op.name, f"torch.{op.name}")
         raise KindError(f"{op.name}: not computed on PyTorch tensors, only windows are; use {use}")
     if has_torch_function(arrays):  # a subclass of Tensor with a word to say, or a mode
@@ -51,7 +48,7 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
             )
     if not params.lasting and isinstance(params, SmoothParams):
         params = replace(params, beta=machine_float("beta", params.beta))  # tensors hold no fractions
-    if op.name in ("conv", "conv_transpose") and rule == "forward" and torch.is_autocast_enabled("cpu"):
+    if op.facts.autocasts and rule == "forward" and torch.is_autocast_enabled("cpu"):
         arrays = autocast(arrays)
     wanted = (needs or (True,) * (len(arrays) - 1)) if rule == "vjp" else ()
     if rule == "vjp" and not any(wanted):

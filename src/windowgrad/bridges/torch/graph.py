@@ -17,7 +17,7 @@ import torch
 from windowgrad import geometry, params
 from windowgrad.bridges.torch.formats import has_channels_last, strides_of
 from windowgrad.bridges.torch.memory import Tensors, on_numpy, result_dtypes
-from windowgrad.ops import MEANINGS
+from windowgrad.ops import meaning
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
@@ -33,30 +33,25 @@ def stepped(op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence
 @torch.library.custom_op("windowgrad::compute", mutates_args=(), device_types="cpu")
 def computed(op: str, rule: str, params: str, needs: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     record = read(params)
-    result = on_numpy(meant(op), rule, record, tensors, wanted(needs))
+    result = on_numpy(meaning(op), rule, record, tensors, wanted(needs))
     made = result if isinstance(result, tuple) else (result,)
     return list(made) if has_channels_last(record, tensors) else [tensor.contiguous() for tensor in made]
 
 
 @computed.register_fake
 def _(op: str, rule: str, params: str, needs: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    meaning, record = meant(op), read(params)
+    operator, record = meaning(op), read(params)
     shapes = [tuple(map(int, tensor.shape)) for tensor in tensors]
     inputs = shapes[: {"jvp": len(shapes) // 2, "vjp": len(shapes) - 1}.get(rule, len(shapes))]
     out = record.out_shape(*inputs)
     record.check(*inputs)
     made = [shape for shape, need in zip(inputs, wanted(needs), strict=True) if need] if rule == "vjp" else [out, out]
-    dtypes = result_dtypes(meaning, rule, [tensor.dtype for tensor in tensors], wanted(needs))
+    dtypes = result_dtypes(operator, rule, [tensor.dtype for tensor in tensors], wanted(needs))
     last = has_channels_last(record, tensors)
     return [
         tensors[0].new_empty_strided(shape, strides_of(shape, last), dtype=dtype)
         for shape, dtype in zip(made, dtypes, strict=False)
     ]
-
-
-@lru_cache(maxsize=64)
-def meant(name: str) -> Op:
-    return next(op for op in MEANINGS if op.name == name)
 
 
 def wanted(needs: str) -> tuple[bool, ...]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from windowgrad.bridges.torch.graph import computed, meant, read, wanted
+from windowgrad.bridges.torch.graph import computed, read, wanted
 from windowgrad.bridges.torch.rules import RULES
+from windowgrad.ops import meaning
 
 
 def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -21,7 +22,7 @@ def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
-    told = meant(ctx.op), read(ctx.params), wanted(ctx.needs)
+    told = meaning(ctx.op), read(ctx.params), wanted(ctx.needs)
     found = RULES[ctx.rule].pull(*told, ctx.saved_tensors, ctx.needs_input_grad[4], *gradients)
     return None, None, None, None, list(found)
 

@@ -54,7 +54,7 @@ def differing(case: Case, right: Any, got: Any) -> set[Place]:
     if got is None or shape_of(got) != shape:
         return set()
     kind = np.dtype(case.dtype if case.x.dtype.kind == "f" else np.float64)
-    roundings = ROUNDINGS if case.reduction == "avg" or case.ties == "split" else 0
+    roundings = ROUNDINGS if case.is_mean or case.ties == "split" else 0
     places = itertools.product(*map(range, shape))
     return {o for o in places if not equal(exact(at(right, o)), np.asarray(number(at(got, o))), kind, roundings)}
 
@@ -69,8 +69,8 @@ def exact(cell: Any) -> Any:
 
 
 def winners(case: Case) -> dict[Place, list[Place]]:
-    """Of each output of a maximum the cells of its plane that win by the specification: the first, or all equals."""
-    if case.reduction != "max" or not case.x.size:
+    """Of each output that has a winner the cells of its plane that win by the specification: the first, or all equals."""
+    if not case.has_winners or not case.x.size:
         return {}
     first = expected(case, "indices")["indices"]
     found = {}

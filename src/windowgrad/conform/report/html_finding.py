@@ -114,13 +114,13 @@ def windows(case: Case, finding: dict[str, Any], wrong: dict[str, set[Place]]) -
     won = winners(case)
     figures = []
     for place in chosen:
-        svg = drawn(reach(case, place) if case.op == "conv_transpose" else window(case, place, won.get(place, [])))
+        svg = drawn(reach(case, place) if case.is_transposed else window(case, place, won.get(place, [])))
         if svg:
             figures.append(f"<figure>{svg}<figcaption>{caption(case, finding, place, wrong)}</figcaption></figure>")
     if not figures:
         return ""
     rest = f'<p class="more">and {more} more</p>' if more else ""
-    head = "Input cells of an output" if case.op == "conv_transpose" else "Windows"
+    head = "Input cells of an output" if case.is_transposed else "Windows"
     return f'<h4>{head}</h4><div class="figures">{"".join(figures)}{rest}</div>'
 
 
@@ -129,7 +129,7 @@ def selected(case: Case, check: str, wrong: dict[str, set[Place]]) -> tuple[list
     outputs: list[Place] = list(itertools.product(*map(range, case.out_shape)))
     if check != "gradient":
         found = sorted(set().union(*wrong.values()) & set(outputs))
-    elif case.op == "conv_transpose":
+    elif case.is_transposed:
         found = []
     else:
         cells = wrong.get("gradient of x", set())
@@ -140,14 +140,14 @@ def selected(case: Case, check: str, wrong: dict[str, set[Place]]) -> tuple[list
 
 def touches(case: Case, output: Place, cell: Place) -> bool:
     """Whether the window of an output sees a cell of the input."""
-    same = output[:2] == cell[:2] if case.reduction != "conv" else output[0] == cell[0]
+    same = output[0] == cell[0] if case.is_convolution else output[:2] == cell[:2]
     return same and cell[2:] in case.geometry.taps(output[2:], case.spatial)
 
 
 def caption(case: Case, finding: dict[str, Any], place: Place, wrong: dict[str, set[Place]]) -> str:
     """Which output it is, what should be there and what is."""
     channel = "" if case.out_shape[:2] == (1, 1) else f" of y[{place[0]}, {place[1]}]"
-    words = [f"{'output' if case.op == 'conv_transpose' else 'window'} {shown(place[2:])}{channel}"]
+    words = [f"{'output' if case.is_transposed else 'window'} {shown(place[2:])}{channel}"]
     if finding["check"] == "gradient":
         return f"<b>{words[0]}</b> gets g = {number(at(finding['given']['g'], place))}"
     for key, right in finding["expected"].items():

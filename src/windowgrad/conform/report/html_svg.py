@@ -55,7 +55,7 @@ def reach(case: Case, place: Place) -> View:
 
 def planes(case: Case, place: Place) -> dict[str, Array]:
     """The planes of the input that one output is made from: its own, or the channels of its group."""
-    if case.reduction != "conv":
+    if not case.is_convolution:
         name = "" if case.x.shape[:2] == (1, 1) else f"x[{place[0]}, {place[1]}]"
         return {name: case.x[place[:2]]}
     width = case.x.shape[1] // case.groups
