@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from windowgrad.conform.adapter import script
+from windowgrad.conform.adapter import NO_SUCH, script
 from windowgrad.conform.adapters import ADAPTERS
 from windowgrad.conform.case import CHECKS, OPS, Case
 from windowgrad.conform.cases import cases
@@ -32,6 +32,22 @@ def test_windowgrad_agrees_through_every_bridge():
     for report in reports(names, Plan(few, CHECKS)).values():
         assert [(finding.call, finding.smallest.message) for finding in report.findings] == [], report.name
         assert report.count("agrees") == len(report.results) > 100
+
+
+SMOOTH = [
+    Case("smooth_max_pool", {"x": np.zeros((1, 1, 4))}, (2,), (2,), ((0, 0),), (1,)),
+    Case("adaptive_smooth_max_pool", {"x": np.zeros((1, 1, 4))}, output_size=(2,)),
+    Case("global_smooth_max_pool", {"x": np.zeros((1, 1, 4))}),
+]
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.op)
+@pytest.mark.parametrize("name", [name for name in BY_NAME if not name.startswith("windowgrad")])
+def test_an_operator_that_no_adapter_has_a_name_for_is_unsupported(name, case):
+    """A smooth maximum is an operator of the table, and of no framework."""
+    assert all(BY_NAME[name].supports(case, check) for check in CHECKS)
+    if case.windows == "sliding":
+        assert BY_NAME[name].supports(case, "forward") == NO_SUCH
 
 
 # --- found without being told ------------------------------------------------------------------------------------

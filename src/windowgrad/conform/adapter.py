@@ -2,6 +2,9 @@
 
 The text that is run is the text that is shown: a reproduction is never a translation. `Adapter` writes most of it; an adapter
 of your own says how to import, which arguments the documentation has, and how the call is written.
+
+An adapter has a table of the implementation's own names, by those of our functions. What is not in it, the implementation
+does not have, so a new operator is unsupported until somebody writes its name there.
 """
 
 from __future__ import annotations
@@ -166,6 +169,10 @@ def is_same(case: Case) -> bool:
     spans = [d * (k - 1) + 1 for k, d in zip(case.kernel, case.dilation, strict=True)]
     totals = [max(0, (-(-n // s) - 1) * s + span - n) for n, s, span in zip(case.spatial, case.stride, spans, strict=True)]
     return case.padding == tuple((total // 2, total - total // 2) for total in totals)
+
+
+NO_SUCH = "it has no such operator"
+NO_TIES = "it has no choice among ties"
 
 
 def first_reason(*reasons: tuple[bool, str]) -> str | None:

@@ -111,7 +111,7 @@ class Case:
     @property
     def has_usual_ties(self) -> bool:
         """Whether `ties` is the function's default, or it has none."""
-        return self.ties == dict(self.family.factors).get("ties", ("first",))[0]
+        return bool(self.ties == dict(self.family.factors).get("ties", ("first",))[0])
 
     @property
     def arguments(self) -> dict[str, Any]:

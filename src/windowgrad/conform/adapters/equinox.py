@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from windowgrad.conform.adapter import arguments, first_reason
-from windowgrad.conform.adapters.jax import NO_TIES, OnJax
+from windowgrad.conform.adapter import NO_SUCH, NO_TIES, arguments, first_reason
+from windowgrad.conform.adapters.jax import OnJax
 from windowgrad.conform.case import Case
 
 LAYERS = {
@@ -21,19 +21,20 @@ class Equinox(OnJax):
 
     def supports(self, case: Case, check: str) -> str | None:
         return first_reason(
-            (case.op not in LAYERS, "it has windows and adaptive pooling (convolution is JAX's)"),
+            (case.windows not in ("sliding", "adaptive"), "it has windows and adaptive pooling (convolution is JAX's)"),
+            (case.op not in LAYERS, NO_SUCH),
             (case.rank > 3, "it pools one to three axes"),
             (check == "indices", "it gives no indices"),
             ("dilation" in case.features, "pooling has no dilation"),
-            (case.op == "avg_pool" and not case.count_include_pad, "AvgPool counts the padding"),
+            (not case.count_include_pad, "AvgPool counts the padding"),
             (case.divisor is not None, "AvgPool has no divisor"),
-            (case.ties != "first", NO_TIES),
+            (not case.has_usual_ties, NO_TIES),
             (case.group == "empty batch", "a layer takes one sample"),
         )
 
     def call(self, case: Case) -> str:
         layer = f"eqx.nn.{LAYERS[case.op]}{case.rank}d"
-        if case.op.startswith("adaptive"):
+        if case.windows == "adaptive":
             return f"jax.vmap({layer}({case.output_size}))(x)"
         options = arguments(stride=case.stride, padding=case.padding, use_ceil=case.ceil_mode)
         return f"jax.vmap({layer}({case.kernel}{options}))(x)"

@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from windowgrad.conform.adapter import Adapter, arguments, arrays_of, first_reason
+from windowgrad.conform.adapter import NO_SUCH, NO_TIES, Adapter, arguments, arrays_of, first_reason
 from windowgrad.conform.case import Case
 
-NO_TIES = "it has no choice among ties"
+NAMES = {
+    "max_pool": "lax.max",
+    "avg_pool": "lax.add",
+    "global_max_pool": "jnp.max",
+    "global_avg_pool": "jnp.mean",
+    "conv": "lax.conv_general_dilated",
+    "conv_transpose": "lax.conv_transpose",
+}
+"""Functions of whole planes and of two arrays, and what lax.reduce_window reduces windows by."""
 
 
 class OnJax(Adapter):
@@ -39,35 +47,33 @@ class Lax(OnJax):
         counted = case.count_include_pad and "padding" in case.features
         return first_reason(
             (check == "indices", "reduce_window gives no indices"),
-            (case.op.startswith("adaptive"), "it has no adaptive pooling"),
+            (case.windows == "adaptive", "it has no adaptive pooling"),
+            (case.op not in NAMES, NO_SUCH),
             (case.ceil_mode, "reduce_window has no ceil mode"),
-            (case.is_windowed and case.ties != "first", NO_TIES),
-            (case.op == "global_max_pool" and case.ties != "all", NO_TIES),
+            (not case.has_usual_ties, NO_TIES),
             (
-                case.op == "avg_pool" and not counted and case.divisor is None and case.group == "empty windows",
+                case.is_mean and not counted and case.divisor is None and case.group == "empty windows",
                 "a mean is written by the user",
             ),
-            (case.op == "conv_transpose" and case.groups > 1, "lax.conv_transpose has no groups"),
+            (case.is_transposed and case.groups > 1, "lax.conv_transpose has no groups"),
         )
 
     def call(self, case: Case) -> str:
-        axes = tuple(range(-case.rank, 0))
-        if case.op == "global_max_pool":
-            return f"jnp.max(x, {axes}, keepdims=True)"
-        if case.op == "global_avg_pool":
-            return f"jnp.mean(x, {axes}, keepdims=True)"
-        if case.op == "max_pool":
-            return self.window(case, "x", lowest(case), "lax.max")
-        if case.op == "avg_pool":
-            total = self.window(case, "x", "0", "lax.add")
+        name = NAMES[case.op]
+        if case.windows == "global":
+            return f"{name}(x, {tuple(range(-case.rank, 0))}, keepdims=True)"
+        if case.is_windowed and not case.is_mean:
+            return self.window(case, "x", lowest(case), name)
+        if case.is_windowed:
+            total = self.window(case, "x", "0", name)
             if case.divisor or case.count_include_pad:
                 return f"{total} / {case.divisor or math.prod(case.kernel)}"
-            return f"{total} / {self.window(case, 'jnp.ones_like(x)', '0', 'lax.add')}"
+            return f"{total} / {self.window(case, 'jnp.ones_like(x)', '0', name)}"
         bias = f" + bias.reshape(-1{', 1' * case.rank})" if "bias" in case.arrays else ""
-        if case.op == "conv":
-            options = arguments(rhs_dilation=case.dilation, feature_group_count=case.groups)
-            return f"lax.conv_general_dilated(x, weight, {case.stride}, {case.padding}{options}){bias}"
-        return f"{transposed(case)}{bias}"
+        if case.is_transposed:
+            return f"{transposed(case)}{bias}"
+        options = arguments(rhs_dilation=case.dilation, feature_group_count=case.groups)
+        return f"{name}(x, weight, {case.stride}, {case.padding}{options}){bias}"
 
     def window(self, case: Case, x: str, start: str, reduce: str) -> str:
         """lax.reduce_window; the first two axes are left alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowgrad.conform.adapter import Adapter, arguments, first_reason
+from windowgrad.conform.adapter import NO_SUCH, Adapter, arguments, first_reason
 from windowgrad.conform.case import Case
 
 NAMES = {
@@ -15,6 +15,10 @@ NAMES = {
     "conv": "Conv",
     "conv_transpose": "ConvTranspose",
 }
+DTYPES = {"max_pool": ("float16", "float32", "float64", "uint8", "int8")}
+"""What an operator takes besides, or instead of, all floats."""
+DOUBLES = frozenset({"max_pool"})
+"""What ONNX Runtime computes in double."""
 MODEL = """
 node = {node}
 inputs = dict({inputs})
@@ -30,16 +34,14 @@ class Onnx(Adapter):
     evaluate: str = ""
 
     def supports(self, case: Case, check: str) -> str | None:
-        float_only = case.x.dtype.kind != "f"
+        name, dtypes = NAMES.get(case.op), DTYPES.get(case.op, ())
         return first_reason(
             (check in ("gradient", "tangent"), "ONNX has no derivatives"),
-            (case.op not in NAMES, "ONNX has no adaptive pooling"),
+            (case.windows == "adaptive", "ONNX has no adaptive pooling"),
+            (case.op not in NAMES, NO_SUCH),
             (case.divisor is not None, "AveragePool has no divisor"),
-            (
-                case.op == "max_pool" and case.dtype not in ("float16", "float32", "float64", "uint8", "int8"),
-                f"MaxPool has no {case.dtype}",
-            ),
-            (case.op != "max_pool" and float_only, f"{NAMES.get(case.op)} takes floats"),
+            (bool(dtypes) and case.dtype not in dtypes, f"{name} has no {case.dtype}"),
+            (not dtypes and case.x.dtype.kind != "f", f"{name} takes floats"),
         )
 
     def node(self, case: Case, outputs: list[str]) -> str:
@@ -49,9 +51,9 @@ class Onnx(Adapter):
             given |= {"pads": tuple(pad[side] for side in (0, 1) for pad in case.padding)}
             given |= {"dilations": case.dilation}
         given |= {"ceil_mode": 1} if case.ceil_mode else {}
-        given |= {"count_include_pad": int(case.count_include_pad)} if case.op == "avg_pool" else {}
-        given |= {"group": case.groups} if case.reduction == "conv" else {}
-        given |= {"output_padding": case.output_padding} if case.op == "conv_transpose" else {}
+        given |= {"count_include_pad": int(case.count_include_pad)} if "count_include_pad" in case.arguments else {}
+        given |= {"group": case.groups} if case.is_convolution else {}
+        given |= {"output_padding": case.output_padding} if case.is_transposed else {}
         return f"helper.make_node({NAMES[case.op]!r}, {list(case.arrays)}, {outputs}{arguments(**given)})"
 
     def call(self, case: Case) -> str:
@@ -78,5 +80,5 @@ class Runtime(Onnx):
     evaluate = 'onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, inputs)'
 
     def supports(self, case: Case, check: str) -> str | None:
-        single = case.dtype == "float64" and case.op != "max_pool"
+        single = case.dtype == "float64" and case.op not in DOUBLES
         return super().supports(case, check) or ("its list of CPU kernels has no double here" if single else None)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from windowgrad.conform.adapter import Adapter, arguments, first_reason
+from windowgrad.conform.adapter import NO_SUCH, Adapter, arguments, first_reason
 from windowgrad.conform.case import Case
+
+REDUCTIONS = {"max_pool": "np.max", "avg_pool": "np.mean"}
+FILTERS = {"max_pool": ("maximum_filter", "-np.inf"), "avg_pool": ("uniform_filter", "0")}
+"""The name, and what is outside."""
 
 
 class BlockReduce(Adapter):
@@ -16,17 +20,18 @@ class BlockReduce(Adapter):
         divides = all(n % k == 0 for n, k in zip(case.spatial, case.kernel, strict=False))
         return super().supports(case, check) or first_reason(
             (not case.is_windowed, "it has blocks"),
+            (case.op not in REDUCTIONS, NO_SUCH),
             (case.stride != case.kernel or "dilation" in case.features, "blocks neither overlap nor leave gaps"),
             ("padding" in case.features, "blocks have no padding"),
             (not divides and not case.ceil_mode, "a block that is not whole is kept"),
-            (not divides and (case.reduction == "avg" or case.x.dtype.kind != "f"), "it fills the last block with a value"),
+            (not divides and (case.is_mean or case.x.dtype.kind != "f"), "it fills the last block with a value"),
             (case.divisor is not None, "it has no divisor"),
             (case.group == "empty batch", "it has nothing to say of an empty array"),
         )
 
     def call(self, case: Case) -> str:
-        how = {"max": "np.max, cval=-np.inf" if case.has_overhang else "np.max", "avg": "np.mean"}[case.reduction]
-        return f"block_reduce(x, {(1, 1, *case.kernel)}, {how})"
+        outside = ", cval=-np.inf" if case.has_overhang and not case.is_mean else ""
+        return f"block_reduce(x, {(1, 1, *case.kernel)}, {REDUCTIONS[case.op]}{outside})"
 
 
 class SciPy(Adapter):
@@ -39,23 +44,24 @@ class SciPy(Adapter):
         around = tuple((k // 2, (k - 1) // 2) for k in case.kernel)
         pooled = case.is_windowed
         return super().supports(case, check) or first_reason(
-            (not pooled and case.op != "conv", "it has filters and correlation"),
+            (not pooled and case.windows != "convolution", "it has filters and correlation"),
+            (pooled and case.op not in FILTERS, NO_SUCH),
             (case.group == "empty batch", "it has nothing to say of an empty array"),
             ("dilation" in case.features, "windows have no dilation"),
             (pooled and ("stride" in case.features or case.padding != around), "a filter has a window around every cell"),
-            (case.op == "max_pool" and case.x.dtype.kind != "f", "the outside is a number, and integers have no lowest one"),
-            (case.op == "avg_pool" and case.x.dtype.kind != "f", "a filter of integers gives integers"),
-            (case.op == "avg_pool" and (not case.count_include_pad or case.divisor is not None), "the outside is counted"),
+            (case.has_winners and case.x.dtype.kind != "f", "the outside is a number, and integers have no lowest one"),
+            (case.is_mean and case.x.dtype.kind != "f", "a filter of integers gives integers"),
+            (case.is_mean and (not case.count_include_pad or case.divisor is not None), "the outside is counted"),
             (case.dtype == "float16", "it has no float16"),
             (
-                case.op == "conv" and ("stride" in case.features or case.arrays["weight"].shape[:2] != (1, 1)),
+                case.is_convolution and ("stride" in case.features or case.arrays["weight"].shape[:2] != (1, 1)),
                 "it correlates two arrays",
             ),
-            (case.op == "conv" and ("padding" in case.features or "bias" in case.features), "it has no such argument"),
+            (case.is_convolution and ("padding" in case.features or "bias" in case.features), "it has no such argument"),
         )
 
     def call(self, case: Case) -> str:
-        if case.op == "conv":
+        if case.is_convolution:
             return "signal.correlate(x, weight, mode='valid', method='direct')"
-        name, outside = ("maximum_filter", "-np.inf") if case.reduction == "max" else ("uniform_filter", "0")
+        name, outside = FILTERS[case.op]
         return f"ndimage.{name}(x{arguments(size=(1, 1, *case.kernel), mode='constant')}, cval={outside})"

@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from windowgrad.conform.adapter import Adapter, arguments, arrays_of, first_reason, literal, sides
+from windowgrad.conform.adapter import NO_SUCH, NO_TIES, Adapter, arguments, arrays_of, first_reason, literal, sides
 from windowgrad.conform.case import Case
+
+NAMES = {
+    "max_pool": "F.max_pool{}d",
+    "avg_pool": "F.avg_pool{}d",
+    "adaptive_max_pool": "F.adaptive_max_pool{}d",
+    "adaptive_avg_pool": "F.adaptive_avg_pool{}d",
+    "global_max_pool": "torch.amax",
+    "global_avg_pool": "torch.mean",
+    "conv": "F.conv{}d",
+    "conv_transpose": "F.conv_transpose{}d",
+}
+"""The function of so many axes."""
 
 
 class OnTorch(Adapter):
@@ -29,30 +41,28 @@ class Torch(OnTorch):
 
     def supports(self, case: Case, check: str) -> str | None:
         return first_reason(
+            (case.op not in NAMES, NO_SUCH),
             (case.rank > 3, "it pools and convolves one to three axes"),
             ("uneven padding" in case.features, "padding is one number per axis"),
-            (case.op == "avg_pool" and "dilation" in case.features, "avg_pool has no dilation"),
-            (case.op == "avg_pool" and case.rank == 1 and case.divisor is not None, "avg_pool1d has no divisor_override"),
-            (case.ties != ("all" if case.op == "global_max_pool" else "first"), "it has no choice among ties"),
-            (case.op == "max_pool" and case.dtype == "bool", "it has no max pooling of bool"),
+            (case.is_mean and "dilation" in case.features, "avg_pool has no dilation"),
+            (case.is_mean and case.rank == 1 and case.divisor is not None, "avg_pool1d has no divisor_override"),
+            (not case.has_usual_ties, NO_TIES),
+            (case.is_windowed and case.dtype == "bool", "it has no max pooling of bool"),
         )
 
     def call(self, case: Case) -> str:
-        name, axes = f"F.{case.op}{case.rank}d", tuple(range(-case.rank, 0))
-        window = {"stride": case.stride, "padding": sides(case)}
-        if case.op == "max_pool":
-            return f"{name}(x, {case.kernel}{arguments(**window, dilation=case.dilation, ceil_mode=case.ceil_mode)})"
-        if case.op == "avg_pool":
-            options: dict[str, Any] = {"ceil_mode": case.ceil_mode, "count_include_pad": case.count_include_pad}
+        name, window = NAMES[case.op].format(case.rank), {"stride": case.stride, "padding": sides(case)}
+        if case.windows == "global":
+            return f"{name}(x, {tuple(range(-case.rank, 0))}, keepdim=True)"
+        if case.windows == "adaptive":
+            return f"{name}(x, {case.output_size})"
+        if case.is_windowed:
+            options: dict[str, Any] = {} if case.is_mean else {"dilation": case.dilation}
+            options |= {"ceil_mode": case.ceil_mode}
+            options |= {"count_include_pad": case.count_include_pad} if case.is_mean else {}
             options |= {} if case.divisor is None else {"divisor_override": case.divisor}
             return f"{name}(x, {case.kernel}{arguments(**window, **options)})"
-        if case.op.startswith("adaptive"):
-            return f"{name}(x, {case.output_size})"
-        if case.op == "global_max_pool":
-            return f"torch.amax(x, {axes}, keepdim=True)"
-        if case.op == "global_avg_pool":
-            return f"torch.mean(x, {axes}, keepdim=True)"
-        extra = {"output_padding": case.output_padding} if case.op == "conv_transpose" else {}
+        extra = {"output_padding": case.output_padding} if case.is_transposed else {}
         return f"{name}({arrays_of(case)}{arguments(**window, **extra, groups=case.groups, dilation=case.dilation)})"
 
     def indices(self, case: Case) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from windowgrad.conform.adapter import Adapter, arguments, arrays_of
 from windowgrad.conform.adapters.jax import OnJax
 from windowgrad.conform.adapters.torch import OnTorch
-from windowgrad.conform.case import Case
+from windowgrad.conform.case import OPS, Case
+from windowgrad.ops import FAMILIES, meaning
+
+PARAMS = sorted({meaning(FAMILIES[name].operator).params.__name__ for name in OPS})
 
 
 class OnNumPy(Adapter):
@@ -16,16 +19,8 @@ class OnNumPy(Adapter):
         return None
 
     def call(self, case: Case) -> str:
-        if case.reduction == "conv":
-            extra = {"output_padding": case.output_padding} if case.op == "conv_transpose" else {}
-            options = {
-                "stride": case.stride,
-                "padding": case.padding,
-                **extra,
-                "groups": case.groups,
-                "dilation": case.dilation,
-            }
-            return f"wg.{case.op}({arrays_of(case)}{arguments(**options)})"
+        if case.is_convolution:
+            return f"wg.{case.op}({arrays_of(case)}{arguments(**case.arguments)})"
         given = dict(case.arguments)
         given |= {"divisor_override": given.pop("divisor")} if "divisor" in given else {}
         first = given.pop("kernel", given.pop("output_size", case.rank))
@@ -63,7 +58,7 @@ class DaskArrays(OnNumPy):
         "import dask.array as da\n"
         "from windowgrad.geometry import Adaptive, Global, Sliding\n"
         "from windowgrad.ops import OPS\n"
-        "from windowgrad.params import ConvParams, MaxParams, MeanParams, TransposeParams\n"
+        f"from windowgrad.params import {', '.join(PARAMS)}\n"
         f"{OnNumPy.imports}"
     )
     convert, requires = "da.from_array({}, chunks=2)", ("dask",)
