@@ -62,6 +62,8 @@ class Facts:
     """Its vjp kernel can be told by `needs` which gradients are wanted."""
     families: tuple[Family, ...] = ()
     """The public functions that it computes."""
+    copies_x: bool = False
+    """Its kernels work on a copy of x as a whole, which counts in the memory that a call is refused for."""
     derivative_reads: tuple[str, ...] = ()
     """The inputs whose cells its jvp and vjp look at; of the others the shape and the dtype are enough."""
     partial_results: str | None = None
