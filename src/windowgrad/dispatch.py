@@ -170,7 +170,7 @@ def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> No
     """What needs more memory than there is, with all that is made on the way, is refused before any work."""
     inputs = {"jvp": arrays[: len(arrays) // 2], "vjp": arrays[:-1]}.get(rule, arrays)
     dtype = result_dtype(op, [array.dtype for array in inputs])
-    peak.refuse(rule, params, argument_names(op, rule, len(arrays)), arrays, dtype)
+    peak.refuse(rule, params, argument_names(op, rule, len(arrays)), arrays, dtype, facts_of(op).copies_x)
 
 
 def chosen(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +12,11 @@ import numpy as np
 
 from windowgrad.arguments import axes, counted, ints
 from windowgrad.errors import OptionError, WindowError
+from windowgrad.facts import Windows
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, conv_padding
 from windowgrad.memory import refuse_unallocatable
+from windowgrad.ops import FAMILIES
 from windowgrad.params import TransposeParams
-
-OPERATORS = re.compile(r"(adaptive_|global_)?(smooth_max|max|avg)_pool([123]d)?|conv(_transpose)?([123]d)?")
 
 SEEN, UNSEEN, PADDING, OVERHANG, OUTSIDE = "■", "·", "□", "×", " "
 LEGEND = f"{SEEN} seen   {UNSEEN} not seen   {PADDING} padding it covers   {OVERHANG} past the padding, no cell at all"
@@ -53,18 +52,13 @@ class Answer:
 
 def answer(q: Question) -> Answer:
     """The geometry of the question, checked as the function itself would."""
-    if not OPERATORS.fullmatch(q.operator):
-        raise OptionError(
-            f"operator={q.operator!r}: must be max_pool, avg_pool, smooth_max_pool, one of these after adaptive_ or global_, "
-            f"conv or conv_transpose, with or without 1d, 2d, 3d"
-        )
-    rank = len(q.spatial)
+    windows, rank = windows_of(q.operator), len(q.spatial)
     if q.operator[-1] == "d" and q.operator[-2] != str(rank):
         size = "x".join(map(str, q.spatial))
         raise WindowError(f"input={size}: has {counted('axis', rank)}, {q.operator} takes {q.operator[-2]}")
-    if q.operator.startswith("global_"):
+    if windows == "global":
         return _pooled(Global(rank), q.spatial)
-    if q.operator.startswith("adaptive_"):
+    if windows == "adaptive":
         if q.output_size is None:
             raise OptionError(f"--output-size is missing: {q.operator} needs it, for example --output-size 7")
         sizes: Any = axes("output_size", q.output_size, rank)
@@ -72,16 +66,29 @@ def answer(q: Question) -> Answer:
     if q.kernel is None:
         raise OptionError(f"--kernel is missing: {q.operator} needs it, for example --kernel 3")
     kernel = ints("kernel_size", q.kernel, rank)
-    if not q.operator.startswith("conv"):
+    if windows == "sliding":
         return _pooled(Sliding(kernel, q.stride, q.padding, q.dilation, q.ceil_mode), q.spatial)
     stride = 1 if q.stride is None else q.stride
     padding: Any = conv_padding(q.padding, kernel, stride, q.dilation)
     window = Sliding(kernel, stride, padding, q.dilation)
-    if not q.operator.startswith("conv_transpose"):
+    if windows == "convolution":
         return _pooled(window, q.spatial)
     extra = TransposeParams(window, 1, q.output_padding).output_padding
     out = window.adjoint(ints("input", q.spatial), extra)
     return Answer(window, q.spatial, out, out, subject="input")
+
+
+def windows_of(operator: str) -> Windows:
+    """The kind of windows that a public function has, by its name, with or without a rank."""
+    family = FAMILIES.get(operator[:-2] if operator.endswith(("1d", "2d", "3d")) else operator)
+    if family is None:
+        pools = ", ".join(family.name for family in FAMILIES.values() if family.windows == "sliding")
+        others = " or ".join(f.name for f in FAMILIES.values() if f.windows in ("convolution", "transposed"))
+        raise OptionError(
+            f"operator={operator!r}: must be {pools}, one of these after adaptive_ or global_, "
+            f"{others}, with or without 1d, 2d, 3d"
+        )
+    return family.windows
 
 
 def _pooled(geometry: Geometry, spatial: tuple[int, ...]) -> Answer:

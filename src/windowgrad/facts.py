@@ -36,6 +36,12 @@ class Family:
     """The arguments that the operator's parameters take after the geometry, in their order; the rest keep their defaults."""
     layer: str
     """The name of the class in `nn`."""
+    summary: str
+    """What it computes, in a sentence that opens the docstring; "the last `rank` axes" is said of its own rank in each form."""
+    notes: str
+    """What else to know of the operator."""
+    defaults: tuple[tuple[str, Any], ...] = ()
+    """The arguments whose default here is not the usual one."""
     case_arguments: tuple[str, ...] = ()
     """The fields of a case of `conform` that are arguments of this function, in the order in which they are written."""
     factors: tuple[tuple[str, tuple[Any, ...]], ...] = ()
@@ -56,12 +62,16 @@ class Facts:
     """Its vjp kernel can be told by `needs` which gradients are wanted."""
     families: tuple[Family, ...] = ()
     """The public functions that it computes."""
+    copies_x: bool = False
+    """Its kernels work on a copy of x as a whole, which counts in the memory that a call is refused for."""
     derivative_reads: tuple[str, ...] = ()
     """The inputs whose cells its jvp and vjp look at; of the others the shape and the dtype are enough."""
     partial_results: str | None = None
     """How results of parts of a window become that of the whole: "maximum", "minimum", "mean", "logsumexp". None: no parts."""
     rounds_by_order: bool = False
     """The same cells summed in another order give other bits, so a part of the outputs is summed in the order of the whole."""
+    kernel_options: tuple[tuple[Any, ...], ...] = ((),)
+    """The options after the geometry that have kernels of their own; `warmup` compiles those of each."""
     autocasts: bool = False
     """PyTorch's autocast computes it in the lower precision, as its own convolutions."""
     grows: bool | None = None

@@ -71,11 +71,11 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def winner_families(operator: str, layer: str) -> tuple[Family, ...]:
+def winner_families(operator: str, layer: str, kind: str) -> tuple[Family, ...]:
     """Pooling that takes one cell of each window, its winner: what is said of ties and of indices is the same for all."""
-    groups = words("tie-free tied NaN infinite")
+    groups, ties = words("tie-free tied NaN infinite"), words("first all split")
     dtype = ("dtype", (*FLOATS, "int64", "int32", "uint8", "bool"))
-    ties = ("ties", words("first all split"))
+    notes = "NaN wins over every number; among equal cells the first in row-major order wins."
     return (
         Family(
             operator,
@@ -84,8 +84,10 @@ def winner_families(operator: str, layer: str) -> tuple[Family, ...]:
             words("x kernel_size stride padding dilation ceil_mode return_indices * ties empty out"),
             ("ties", "empty"),
             layer,
-            words("kernel stride padding dilation ceil_mode ties"),
-            (CEIL_MODE, ("group", (*groups, "empty windows")), dtype, ties),
+            f"The {kind} value of each window.",
+            f"Padded cells are absent. {notes}",
+            case_arguments=words("kernel stride padding dilation ceil_mode ties"),
+            factors=(CEIL_MODE, ("group", (*groups, "empty windows")), dtype, ("ties", ties)),
         ),
         Family(
             f"adaptive_{operator}",
@@ -94,8 +96,10 @@ def winner_families(operator: str, layer: str) -> tuple[Family, ...]:
             words("x output_size return_indices * ties out"),
             ("ties",),
             f"Adaptive{layer}",
-            words("output_size ties"),
-            (("group", groups), dtype, ties),
+            f"The {kind} value of each of `output_size` bins per axis.",
+            notes,
+            case_arguments=words("output_size ties"),
+            factors=(("group", groups), dtype, ("ties", ties)),
         ),
         Family(
             f"global_{operator}",
@@ -104,8 +108,11 @@ def winner_families(operator: str, layer: str) -> tuple[Family, ...]:
             words("x rank * keepdims ties out"),
             ("ties",),
             f"Global{layer}",
-            words("ties"),
-            (("group", groups), dtype, ("ties", words("all first split"))),
+            f"The {kind} value over the last `rank` axes.",
+            f"NaN wins over every number. Every cell that equals the {kind} gets the gradient, unless `ties` says otherwise.",
+            defaults=(("ties", "all"),),
+            case_arguments=("ties",),
+            factors=(("group", groups), dtype, ("ties", words("all first split"))),
         ),
     )
 
@@ -121,8 +128,11 @@ def mean_families(operator: str, layer: str) -> tuple[Family, ...]:
             words("x kernel_size stride padding ceil_mode count_include_pad divisor_override * dilation out"),
             ("count_include_pad", "divisor_override"),
             layer,
-            words("kernel stride padding dilation ceil_mode count_include_pad divisor"),
-            (CEIL_MODE, *divisor, ("group", (*SUMS, "empty windows")), dtype),
+            "The mean of each window.",
+            "The divisor counts the cells inside the padded input, or only the real ones (`count_include_pad=False`), and "
+            "never the overhang of ceil mode; `divisor_override` replaces it.",
+            case_arguments=words("kernel stride padding dilation ceil_mode count_include_pad divisor"),
+            factors=(CEIL_MODE, *divisor, ("group", (*SUMS, "empty windows")), dtype),
         ),
         Family(
             f"adaptive_{operator}",
@@ -131,8 +141,10 @@ def mean_families(operator: str, layer: str) -> tuple[Family, ...]:
             words("x output_size * out"),
             (),
             f"Adaptive{layer}",
-            words("output_size"),
-            (("group", SUMS), dtype),
+            "The mean of each of `output_size` bins per axis.",
+            "",
+            case_arguments=("output_size",),
+            factors=(("group", SUMS), dtype),
         ),
         Family(
             f"global_{operator}",
@@ -141,19 +153,46 @@ def mean_families(operator: str, layer: str) -> tuple[Family, ...]:
             words("x rank * keepdims out"),
             (),
             f"Global{layer}",
-            (),
-            (("group", SUMS), dtype),
+            "The mean over the last `rank` axes.",
+            "",
+            factors=(("group", SUMS), dtype),
         ),
     )
 
 
 def smooth_families(operator: str, layer: str) -> tuple[Family, ...]:
-    window = words("x kernel_size stride padding dilation ceil_mode count_include_pad * beta out")
-    bins, whole = words("x output_size * beta out"), words("x rank * keepdims beta out")
+    notes = "A smooth maximum for β > 0, a smooth minimum for β < 0. It never overflows."
     return (
-        Family(operator, operator, "sliding", window, ("beta", "count_include_pad"), layer),
-        Family(f"adaptive_{operator}", operator, "adaptive", bins, ("beta",), f"Adaptive{layer}"),
-        Family(f"global_{operator}", operator, "global", whole, ("beta",), f"Global{layer}"),
+        Family(
+            operator,
+            operator,
+            "sliding",
+            words("x kernel_size stride padding dilation ceil_mode count_include_pad * beta out"),
+            ("beta", "count_include_pad"),
+            layer,
+            "(1/β)·log Σ exp(β·x) of each window.",
+            f"{notes} With `count_include_pad=False` it tends to `max_pool` as β grows.",
+        ),
+        Family(
+            f"adaptive_{operator}",
+            operator,
+            "adaptive",
+            words("x output_size * beta out"),
+            ("beta",),
+            f"Adaptive{layer}",
+            "(1/β)·log Σ exp(β·x) of each of `output_size` bins per axis.",
+            notes,
+        ),
+        Family(
+            f"global_{operator}",
+            operator,
+            "global",
+            words("x rank * keepdims beta out"),
+            ("beta",),
+            f"Global{layer}",
+            "(1/β)·log Σ exp(β·x) over the last `rank` axes.",
+            notes,
+        ),
     )
 
 
@@ -164,8 +203,10 @@ CONV = Family(
     words("x weight bias stride padding dilation groups * out"),
     ("groups",),
     "Conv",
-    words("stride padding dilation groups"),
-    (*CHANNELS, ("group", SUMS), ("dtype", (*FLOATS, "int64", "int8"))),
+    "Cross-correlation of x with a weight, plus a bias.",
+    "Padded cells are zeros. Channels are split into `groups` that do not mix.",
+    case_arguments=words("stride padding dilation groups"),
+    factors=(*CHANNELS, ("group", SUMS), ("dtype", (*FLOATS, "int64", "int8"))),
 )
 CONV_TRANSPOSE = Family(
     "conv_transpose",
@@ -174,8 +215,10 @@ CONV_TRANSPOSE = Family(
     words("x weight bias stride padding output_padding groups dilation * out"),
     ("groups", "output_padding"),
     "ConvTranspose",
-    words("stride padding output_padding groups dilation"),
-    (
+    "The adjoint of `conv` in its input, plus a bias.",
+    "Inputs of several sizes have a convolution of the same size; `output_padding` chooses among them.",
+    case_arguments=words("stride padding output_padding groups dilation"),
+    factors=(
         *CHANNELS,
         ("output_padding", words("none one mixed")),
         ("group", words("plain NaN infinite")),
@@ -189,9 +232,10 @@ MAX = Facts(
     max_kernels,
     unchanged,
     writes_out=True,
-    families=winner_families("max_pool", "MaxPool"),
+    families=winner_families("max_pool", "MaxPool", "greatest"),
     derivative_reads=("x",),
     partial_results="maximum",
+    kernel_options=(("first",), ("all",)),
     case_reduction="max",
     case_options=("ties",),
 )
@@ -212,6 +256,7 @@ SMOOTH = Facts(
     families=smooth_families("smooth_max_pool", "SmoothMaxPool"),
     derivative_reads=("x",),
     partial_results="logsumexp",
+    kernel_options=((1.0,),),
 )
 CONVOLUTION = Facts(
     conv_kernels,
@@ -221,10 +266,11 @@ CONVOLUTION = Facts(
     families=(CONV,),
     derivative_reads=("x", "weight"),
     autocasts=True,
+    kernel_options=((1,), (2,)),
     case_reduction="conv",
     case_options=("groups",),
 )
-TRANSPOSED = replace(CONVOLUTION, families=(CONV_TRANSPOSE,), case_options=("groups", "output_padding"))
+TRANSPOSED = replace(CONVOLUTION, families=(CONV_TRANSPOSE,), kernel_options=((1,),), case_options=("groups", "output_padding"))
 
 MEANINGS: tuple[Op, ...] = (
     replace(maximum.OP, facts=MAX),

@@ -25,11 +25,17 @@ BLOCK = 1 << 22
 """Cells of a copy that a kernel of pooling makes at a time, unless one window has more."""
 
 
-def refuse(rule: str, params: Params, names: Sequence[str], arrays: Sequence[Array], result: np.dtype[Any]) -> None:
-    """A call that needs more memory than there is, is an error before any work is done; `result` is the output's dtype."""
+def refuse(
+    rule: str, params: Params, names: Sequence[str], arrays: Sequence[Array], result: np.dtype[Any], copies_x: bool = False
+) -> None:
+    """A call that needs more memory than there is, is an error before any work is done; `result` is the output's dtype.
+
+    `copies_x`: the kernels of the operator make a copy of x besides.
+    """
     needs = outputs(rule, params, names, arrays, result)
     for name, array in zip(names, arrays, strict=True):
-        if size := copied(rule, params, array, result):
+        whole = array.size * array.itemsize if copies_x and name == "x" else 0
+        if size := whole + copied(rule, params, array, result):
             needs[f"a copy of {name}"] = size
     refuse_peak(needs)
 

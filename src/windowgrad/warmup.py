@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,20 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from windowgrad import functional as wg
+from windowgrad.dispatch import facts_of
+from windowgrad.dispatch import run as run_rule
 from windowgrad.dtypes import is_supported
 from windowgrad.errors import KindError, OptionError, show
-from windowgrad.geometry import Global, Sliding
-from windowgrad.ops import OPS
-from windowgrad.params import ConvParams, MaxParams, MeanParams, Params, SmoothParams, TransposeParams
+from windowgrad.geometry import Adaptive, Global, Sliding
+from windowgrad.ops import MEANINGS
+from windowgrad.params import Params
+from windowgrad.spec.op import Op
 
 Step = tuple[str, Callable[[], Any]]
 
 DTYPES = ("float32", "float64")
 FEW, ALL = Sliding((3, 3), 2, 1), Global(2)  # windows of few cells and of many: they are summed differently
+MANY_ROWS = Sliding((16, 16), 1)  # these are reduced one axis after the other
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -37,27 +41,38 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def steps(dtype: np.dtype[Any]) -> Iterator[Step]:
-    """What is called with arrays of `dtype`: each operator forward and backward, and the indices of a maximum."""
-    x, w = np.ones((1, 1, 20, 20), dtype), np.ones((1, 1, 3, 3), dtype)
-    pooling: list[tuple[str, Params]] = []
-    for geometry in (FEW, ALL):
-        pooling += [("max_pool", MaxParams(geometry, ties)) for ties in ("first", "all")]
-        pooling += [("avg_pool", MeanParams(geometry)), ("smooth_max_pool", SmoothParams(geometry, 1.0))]
-    for name, params in pooling:
-        yield from both_ways(name, params, x)
-    yield "max_pool with indices", lambda: wg.max_pool2d(x, 3, 2, 1, return_indices=True)
-    yield "adaptive_max_pool with indices", lambda: wg.adaptive_max_pool2d(x, 1, return_indices=True)
-    yield "max_pool, many rows", lambda: wg.max_pool2d(x, 16, 1)
-    yield "avg_pool, many rows", lambda: wg.avg_pool2d(x, 16, 1)
-    yield from both_ways("conv", ConvParams(FEW), x, w)
-    yield from both_ways("conv", ConvParams(FEW, 2), np.ones((1, 2, 20, 20), dtype), np.ones((2, 1, 3, 3), dtype))
-    yield from both_ways("conv_transpose", TransposeParams(FEW), x, w)
+    """What is called with arrays of `dtype`: every operator with windows, forward and backward, and the indices of winners."""
+    for op in MEANINGS:
+        windows = {family.windows for family in op.facts.families} if op.facts else ()
+        if "sliding" in windows:
+            yield from pooled(op, np.ones((1, 1, 20, 20), dtype))
+        elif windows:
+            yield from convolved(op, dtype)
 
 
-def both_ways(name: str, params: Params, *arrays: Any) -> Iterator[Step]:
-    op = OPS[name]
-    yield name, lambda: op.forward(params, *arrays)
-    yield f"{name} backward", lambda: op.vjp(params, *arrays, op.forward(params, *arrays))
+def pooled(op: Op, x: Any) -> Iterator[Step]:
+    record: Any = op.params
+    for windows in (FEW, ALL):
+        for options in facts_of(op).kernel_options:
+            yield from both_ways(op, record(windows, *options), x)
+    options = facts_of(op).kernel_options[0]
+    yield f"{op.name}, many rows", partial(run_rule, op, "forward", record(MANY_ROWS, *options), x)
+    if op.with_indices is not None:
+        for geometry in (FEW, Adaptive((1, 1))):
+            yield f"{op.name} with indices", partial(run_rule, op, "with_indices", record(geometry, *options), x)
+
+
+def convolved(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
+    record: Any = op.params
+    for (groups,) in facts_of(op).kernel_options:
+        x, weight = np.ones((1, groups, 20, 20), dtype), np.ones((groups, 1, 3, 3), dtype)
+        yield from both_ways(op, record(FEW, groups), x, weight)
+
+
+def both_ways(op: Op, params: Params, *arrays: Any) -> Iterator[Step]:
+    y = partial(run_rule, op, "forward", params, *arrays)
+    yield op.name, y
+    yield f"{op.name} backward", lambda: run_rule(op, "vjp", params, *arrays, y())
 
 
 def run(names: Sequence[str], console: Console) -> None:

@@ -16,7 +16,7 @@ from support.interval import Interval, Joined
 from windowgrad.geometry import Global, Sliding
 from windowgrad.ops import OPS
 from windowgrad.params import TIES, MaxParams, MeanParams, SmoothParams
-from windowgrad.spec import logsumexp, maximum, mean, order
+from windowgrad.spec import logsumexp, maximum, mean, order, selection
 from windowgrad.spec.scalar import Window
 
 LOW, MIDDLE, HIGH, OVER = (0, 1), (2, 4), (6, 7), (3, 5)  # in order, but for the last, which meets the second
@@ -161,7 +161,7 @@ X = np.array([Fraction(3), Fraction(4)])
 
 def test_a_window_without_a_cell_has_no_winner_and_the_value_0():
     assert maximum.winner(X, []) is None
-    assert maximum.winners(X, [], "all") == []
+    assert selection.winners(X, [], "all", maximum.winner) == []
     assert maximum.value(X, []) == 0
     assert type(maximum.value(X, [])) is Fraction
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from windowgrad import geometry
 from windowgrad.params import ConvParams, PadParams
-from windowgrad.spec import convolution, logsumexp, maximum, mean, padding
+from windowgrad.spec import convolution, logsumexp, maximum, mean, padding, selection
 from windowgrad.spec.scalar import cells, windows, zeros
 
 
@@ -54,7 +54,7 @@ def nan_is_dropped(op, patch):
 
 
 def split_is_not_divided(op, patch):
-    patch.setattr(maximum, "share", lambda amount, among, ties: amount)
+    patch.setattr(selection, "share", lambda amount, among, ties: amount)
     return op
 
 

@@ -1,111 +1,17 @@
-"""The typed public functions."""
+"""The typed public functions. The modules named like those of the specification are generated from the table of operators."""
 
-from windowgrad.functional.convolution import (
-    conv,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    pad,
-    unpad,
-)
-from windowgrad.functional.pooling import (
-    adaptive_avg_pool,
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    adaptive_max_pool,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
-    adaptive_smooth_max_pool,
-    adaptive_smooth_max_pool1d,
-    adaptive_smooth_max_pool2d,
-    adaptive_smooth_max_pool3d,
-    avg_pool,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    global_avg_pool,
-    global_avg_pool1d,
-    global_avg_pool2d,
-    global_avg_pool3d,
-    global_max_pool,
-    global_max_pool1d,
-    global_max_pool2d,
-    global_max_pool3d,
-    global_smooth_max_pool,
-    global_smooth_max_pool1d,
-    global_smooth_max_pool2d,
-    global_smooth_max_pool3d,
-    max_pool,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    smooth_max_pool,
-    smooth_max_pool1d,
-    smooth_max_pool2d,
-    smooth_max_pool3d,
-)
-from windowgrad.functional.shapes import (
-    adaptive_bins,
-    conv_out_shape,
-    conv_transpose_out_shape,
-    pool_out_shape,
-)
+from windowgrad.functional import convolution, logsumexp, maximum, mean, padding, shapes
+from windowgrad.functional.convolution import *  # noqa: F403  # each module lists its public functions in its __all__
+from windowgrad.functional.logsumexp import *  # noqa: F403
+from windowgrad.functional.maximum import *  # noqa: F403
+from windowgrad.functional.mean import *  # noqa: F403
+from windowgrad.functional.padding import *  # noqa: F403
+from windowgrad.functional.shapes import *  # noqa: F403
 
-__all__ = [
-    "adaptive_avg_pool",
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_bins",
-    "adaptive_max_pool",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-    "adaptive_smooth_max_pool",
-    "adaptive_smooth_max_pool1d",
-    "adaptive_smooth_max_pool2d",
-    "adaptive_smooth_max_pool3d",
-    "avg_pool",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "conv",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_out_shape",
-    "conv_transpose",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "conv_transpose_out_shape",
-    "global_avg_pool",
-    "global_avg_pool1d",
-    "global_avg_pool2d",
-    "global_avg_pool3d",
-    "global_max_pool",
-    "global_max_pool1d",
-    "global_max_pool2d",
-    "global_max_pool3d",
-    "global_smooth_max_pool",
-    "global_smooth_max_pool1d",
-    "global_smooth_max_pool2d",
-    "global_smooth_max_pool3d",
-    "max_pool",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "pad",
-    "pool_out_shape",
-    "smooth_max_pool",
-    "smooth_max_pool1d",
-    "smooth_max_pool2d",
-    "smooth_max_pool3d",
-    "unpad",
-]
+__all__: list[str] = []
+__all__ += convolution.__all__
+__all__ += logsumexp.__all__
+__all__ += maximum.__all__
+__all__ += mean.__all__
+__all__ += padding.__all__
+__all__ += shapes.__all__

@@ -11,6 +11,8 @@ from windowgrad.geometry import Sliding, conv_padding
 from windowgrad.geometry import adaptive_bins as bins
 from windowgrad.params import TransposeParams
 
+__all__ = ["adaptive_bins", "conv_out_shape", "conv_transpose_out_shape", "pool_out_shape"]
+
 
 def pool_out_shape(
     spatial: Sequence[int],

@@ -5,41 +5,23 @@ params = model.init(numpy.random.default_rng(0), (64, 1, 28, 28))
 y = model(params, x)
 """
 
+from windowgrad.nn import pooling
 from windowgrad.nn.files import load, load_extra, save
 from windowgrad.nn.layer import Layer
 from windowgrad.nn.layers import Conv, ConvTranspose, Flatten, Linear, ReLU, Tanh
 from windowgrad.nn.optimise import Optimiser, adam, sgd
-from windowgrad.nn.pooling import (
-    AdaptiveAvgPool,
-    AdaptiveMaxPool,
-    AdaptiveSmoothMaxPool,
-    AvgPool,
-    GlobalAvgPool,
-    GlobalMaxPool,
-    GlobalSmoothMaxPool,
-    MaxPool,
-    SmoothMaxPool,
-)
+from windowgrad.nn.pooling import *  # noqa: F403  # its __all__ is the list of pooling layers, in one place
 from windowgrad.nn.sequential import Sequential
 
 __all__ = [
-    "AdaptiveAvgPool",
-    "AdaptiveMaxPool",
-    "AdaptiveSmoothMaxPool",
-    "AvgPool",
     "Conv",
     "ConvTranspose",
     "Flatten",
-    "GlobalAvgPool",
-    "GlobalMaxPool",
-    "GlobalSmoothMaxPool",
     "Layer",
     "Linear",
-    "MaxPool",
     "Optimiser",
     "ReLU",
     "Sequential",
-    "SmoothMaxPool",
     "Tanh",
     "adam",
     "load",
@@ -47,3 +29,4 @@ __all__ = [
     "save",
     "sgd",
 ]
+__all__ += pooling.__all__

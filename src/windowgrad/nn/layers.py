@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-import windowgrad as wg
 from windowgrad.arguments import Padding, Size, as_int, flag, ints
+from windowgrad.autograd.arrays import add, flatten, matmul, relu, tanh, transpose
 from windowgrad.autograd.arrays.records import FlattenParams
 from windowgrad.errors import KindError, OptionError, WindowError, show
-from windowgrad.functional.convolution import window_of
+from windowgrad.functional import conv, conv_transpose
+from windowgrad.functional.records import window_of
 from windowgrad.nn.layer import Layer, Shape, making
 from windowgrad.nn.pooling import kernel_sizes, set_window, short
 from windowgrad.params import ConvParams, TransposeParams
@@ -54,7 +55,7 @@ class Conv(Layer):
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
         options = (self.stride, self.padding, self.dilation, self.groups)
-        return wg.conv(x, params["weight"], params.get("bias"), *options)
+        return conv(x, params["weight"], params.get("bias"), *options)
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,7 +99,7 @@ class ConvTranspose(Layer):
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
         options = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
-        return wg.conv_transpose(x, params["weight"], params.get("bias"), *options)
+        return conv_transpose(x, params["weight"], params.get("bias"), *options)
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,8 +127,8 @@ class Linear(Layer):
         return math.prod(shape) * self.out_features
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        y = wg.matmul(x, wg.transpose(params["weight"]))
-        return wg.add(y, params["bias"]) if self.bias else y
+        y = matmul(x, transpose(params["weight"]))
+        return add(y, params["bias"]) if self.bias else y
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,7 +139,7 @@ class ReLU(Layer):
         return shape
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        return wg.relu(x)
+        return relu(x)
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,7 +150,7 @@ class Tanh(Layer):
         return shape
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        return wg.tanh(x)
+        return tanh(x)
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,7 +161,7 @@ class Flatten(Layer):
         return FlattenParams().out_shape(shape)
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        return wg.flatten(x)
+        return flatten(x)
 
 
 # --- what the layers with weights share ----------------------------------------------------------------------------

@@ -2,25 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
-import windowgrad as wg
 from windowgrad.arguments import Padding, Size, axes, flag
 from windowgrad.errors import KindError, show
+from windowgrad.facts import Family
+from windowgrad.functional import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    adaptive_smooth_max_pool,
+    avg_pool,
+    global_avg_pool,
+    global_max_pool,
+    global_smooth_max_pool,
+    max_pool,
+    smooth_max_pool,
+)
 from windowgrad.functional.signatures import Empty, Ties
-from windowgrad.geometry import Adaptive, Global, Sliding
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
 from windowgrad.nn.layer import Layer, Shape, making
-from windowgrad.params import MaxParams, MeanParams, PoolParams, SmoothParams
+from windowgrad.ops import FAMILIES, meaning
+from windowgrad.params import PoolParams
+
+__all__ = [
+    "AdaptiveAvgPool",
+    "AdaptiveMaxPool",
+    "AdaptiveSmoothMaxPool",
+    "AvgPool",
+    "GlobalAvgPool",
+    "GlobalMaxPool",
+    "GlobalSmoothMaxPool",
+    "MaxPool",
+    "SmoothMaxPool",
+]
 
 
 class Pool(Layer):
-    """What all pooling layers share: the shape rule is that of the operator's parameters."""
+    """What all pooling layers share: the shape rule is that of the operator's parameters.
 
-    options: Any
-    """What the operator is told."""
+    A layer names its function and has a field for each of its arguments; all else follows from the table of operators.
+    """
+
+    function: ClassVar[Callable[..., Any]]
+
+    @property
+    def family(self) -> Family:
+        """What the table says of the function."""
+        return FAMILIES[self.function.__name__]
+
+    @property
+    @abstractmethod
+    def window(self) -> Geometry:
+        """The regions that are pooled."""
+
+    @cached_property
+    def options(self) -> PoolParams:
+        """What the operator is told."""
+        record: Any = meaning(self.family.operator).params
+        made: PoolParams = record(self.window, *(getattr(self, name) for name in self.family.options))
+        return made
+
+    @cached_property
+    def given(self) -> dict[str, Any]:
+        """What the function is called with."""
+        names = (name for name in self.family.arguments if name not in ("x", "*", "return_indices", "out"))
+        return {name: getattr(self, name) for name in names}
 
     def __post_init__(self) -> None:
         with making(self):
@@ -31,10 +81,12 @@ class Pool(Layer):
         """Make the arguments plain, so that equal layers compare equal."""
 
     def result(self, shape: Shape) -> Shape:
-        options: PoolParams = self.options
-        out = options.out_shape(shape)
-        options.check(shape)
+        out = self.options.out_shape(shape)
+        self.options.check(shape)
         return out
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return self.function(x, **self.given)
 
 
 class Window(Pool):
@@ -62,10 +114,14 @@ class Bins(Pool):
 
     output_size: tuple[int | None, ...]
 
+    @property
+    def window(self) -> Adaptive:
+        return Adaptive(self.output_size)
+
     def _settle(self) -> None:
         if isinstance(self.output_size, int):
             raise KindError(f"output_size={show(self.output_size)}: {per_axis(self.output_size)}")
-        object.__setattr__(self, "output_size", Adaptive(self.output_size).output_size)
+        object.__setattr__(self, "output_size", self.window.output_size)
 
 
 class Everything(Pool):
@@ -74,8 +130,12 @@ class Everything(Pool):
     rank: int
     keepdims: bool
 
+    @property
+    def window(self) -> Global:
+        return Global(self.rank, self.keepdims)
+
     def _settle(self) -> None:
-        whole = Global(self.rank, self.keepdims)
+        whole = self.window
         object.__setattr__(self, "rank", whole.rank)
         object.__setattr__(self, "keepdims", whole.keepdims)
 
@@ -87,6 +147,7 @@ class Everything(Pool):
 class MaxPool(Window):
     """`max_pool`: the greatest value of each window."""
 
+    function = staticmethod(max_pool)
     kernel_size: tuple[int, ...]
     stride: Size | None = None
     padding: Padding = 0
@@ -95,19 +156,12 @@ class MaxPool(Window):
     ties: Ties = field(default="first", kw_only=True)
     empty: Empty = field(default="zero", kw_only=True)
 
-    @cached_property
-    def options(self) -> MaxParams:
-        return MaxParams(self.window, self.ties, self.empty)
-
-    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        options = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
-        return wg.max_pool(x, *options, ties=self.ties, empty=self.empty)
-
 
 @dataclass(frozen=True, repr=False)
 class AvgPool(Window):
     """`avg_pool`: the mean of each window."""
 
+    function = staticmethod(avg_pool)
     kernel_size: tuple[int, ...]
     stride: Size | None = None
     padding: Padding = 0
@@ -116,19 +170,12 @@ class AvgPool(Window):
     divisor_override: int | None = None
     dilation: Size = field(default=1, kw_only=True)
 
-    @cached_property
-    def options(self) -> MeanParams:
-        return MeanParams(self.window, self.count_include_pad, self.divisor_override)
-
-    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        options = (self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
-        return wg.avg_pool(x, self.kernel_size, self.stride, *options, dilation=self.dilation)
-
 
 @dataclass(frozen=True, repr=False)
 class SmoothMaxPool(Window):
     """`smooth_max_pool`: (1/β)·log Σ exp(β·x) over each window."""
 
+    function = staticmethod(smooth_max_pool)
     kernel_size: tuple[int, ...]
     stride: Size | None = None
     padding: Padding = 0
@@ -136,14 +183,6 @@ class SmoothMaxPool(Window):
     ceil_mode: bool = False
     count_include_pad: bool = True
     beta: Any = field(kw_only=True)
-
-    @cached_property
-    def options(self) -> SmoothParams:
-        return SmoothParams(self.window, self.beta, self.count_include_pad)
-
-    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        options = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.count_include_pad)
-        return wg.smooth_max_pool(x, *options, beta=self.beta)
 
 
 # --- adaptive bins -----------------------------------------------------------------------------------------------
@@ -153,44 +192,26 @@ class SmoothMaxPool(Window):
 class AdaptiveMaxPool(Bins):
     """`adaptive_max_pool`: the greatest value of each of `output_size` bins per axis (None keeps an axis)."""
 
+    function = staticmethod(adaptive_max_pool)
     output_size: tuple[int | None, ...]
     ties: Ties = field(default="first", kw_only=True)
-
-    @cached_property
-    def options(self) -> MaxParams:
-        return MaxParams(Adaptive(self.output_size), self.ties)
-
-    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        return wg.adaptive_max_pool(x, self.output_size, ties=self.ties)
 
 
 @dataclass(frozen=True, repr=False)
 class AdaptiveAvgPool(Bins):
     """`adaptive_avg_pool`: the mean of each of `output_size` bins per axis (None keeps an axis)."""
 
+    function = staticmethod(adaptive_avg_pool)
     output_size: tuple[int | None, ...]
-
-    @cached_property
-    def options(self) -> MeanParams:
-        return MeanParams(Adaptive(self.output_size))
-
-    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        return wg.adaptive_avg_pool(x, self.output_size)
 
 
 @dataclass(frozen=True, repr=False)
 class AdaptiveSmoothMaxPool(Bins):
     """`adaptive_smooth_max_pool`: the smooth maximum of each of `output_size` bins per axis (None keeps an axis)."""
 
+    function = staticmethod(adaptive_smooth_max_pool)
     output_size: tuple[int | None, ...]
     beta: Any = field(kw_only=True)
-
-    @cached_property
-    def options(self) -> SmoothParams:
-        return SmoothParams(Adaptive(self.output_size), self.beta)
-
-    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        return wg.adaptive_smooth_max_pool(x, self.output_size, beta=self.beta)
 
 
 # --- everything --------------------------------------------------------------------------------------------------
@@ -200,47 +221,29 @@ class AdaptiveSmoothMaxPool(Bins):
 class GlobalMaxPool(Everything):
     """`global_max_pool`: the greatest value over the last `rank` axes, which go here unless `keepdims`."""
 
+    function = staticmethod(global_max_pool)
     rank: int
     keepdims: bool = False
     ties: Ties = field(default="all", kw_only=True)
-
-    @cached_property
-    def options(self) -> MaxParams:
-        return MaxParams(Global(self.rank, self.keepdims), self.ties)
-
-    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        return wg.global_max_pool(x, self.rank, keepdims=self.keepdims, ties=self.ties)
 
 
 @dataclass(frozen=True, repr=False)
 class GlobalAvgPool(Everything):
     """`global_avg_pool`: the mean over the last `rank` axes, which go here unless `keepdims`."""
 
+    function = staticmethod(global_avg_pool)
     rank: int
     keepdims: bool = False
-
-    @cached_property
-    def options(self) -> MeanParams:
-        return MeanParams(Global(self.rank, self.keepdims))
-
-    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        return wg.global_avg_pool(x, self.rank, keepdims=self.keepdims)
 
 
 @dataclass(frozen=True, repr=False)
 class GlobalSmoothMaxPool(Everything):
     """`global_smooth_max_pool`: the smooth maximum over the last `rank` axes, which go here unless `keepdims`."""
 
+    function = staticmethod(global_smooth_max_pool)
     rank: int
     keepdims: bool = False
     beta: Any = field(kw_only=True)
-
-    @cached_property
-    def options(self) -> SmoothParams:
-        return SmoothParams(Global(self.rank, self.keepdims), self.beta)
-
-    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        return wg.global_smooth_max_pool(x, self.rank, keepdims=self.keepdims, beta=self.beta)
 
 
 # --- arguments in their shortest form ----------------------------------------------------------------------------

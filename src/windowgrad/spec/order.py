@@ -38,12 +38,13 @@ def _holds_both(a: Any, b: Any) -> bool:
         return False
 
 
-def check_order(best: Any, others: Iterable[Any]) -> None:
+def check_order(best: Any, others: Iterable[Any], own: str = "max") -> None:
+    """Refuse cells of which none is the winner; `own` is the method by which they could have a value all the same."""
     for cell in others:
         if not ordered(cell, best):
             raise KindError(
                 f"{show(cell)} and {show(best)}: neither is greater than, less than or equal to the other, so neither wins; "
-                f"a method max of {type(cell).__name__} gives the value of a maximum, indices and derivatives need a winner"
+                f"a method {own} of {type(cell).__name__} gives the value of a {own}imum, indices and derivatives need a winner"
             )
 
 
@@ -56,5 +57,5 @@ def extreme(values: Sequence[Any], wins: Callable[[Any, Any], bool], own: str) -
     if all(ordered(value, best) for value in values):
         return best
     if not all(callable(getattr(value, own, None)) for value in values):
-        check_order(best, values)
+        check_order(best, values, own)
     return reduce(lambda a, b: getattr(a, own)(b), values)

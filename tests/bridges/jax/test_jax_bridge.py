@@ -248,6 +248,6 @@ def test_several_devices_compute_inside_jit_and_are_refused_outside() -> None:
 
 
 def test_an_operator_without_kernels_is_left_to_others() -> None:
-    stranger = type("Stranger", (), {"name": "stranger"})()
+    stranger = type("Stranger", (), {"name": "stranger", "facts": None})()
     assert compute(jnp.zeros(2), stranger, "forward", None, ()) is NotImplemented
     assert BRIDGES["jax"] == BRIDGES["jaxlib"] == compute.__module__
