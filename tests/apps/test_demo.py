@@ -209,7 +209,7 @@ def test_an_epoch_that_has_begun_is_finished(tmp_path, few):
         ({"seed": -1}, "--seed=-1: must not be negative"),
         ({"picture": Path("/no/x.png")}, "--picture=/no/x.png: the folder /no does not exist"),
         ({"checkpoint": Path("/no/c")}, "--checkpoint=/no/c: the folder /no does not exist"),
-        ({"checkpoint": Path("/")}, "--checkpoint=/: is a folder; only a regular file is replaced"),
+        ({"checkpoint": Path("/")}, "--checkpoint=/: is a folder; only a regular file can be replaced"),
         ({"picture": Path("x"), "checkpoint": Path("x")}, "--picture=x: must not be the file of the checkpoint"),
         ({"picture": Path("x.gif")}, "--picture=x.gif: must end in .png or .pdf"),
         ({"resume": True}, "{}/demo.safetensors: there is no such file; a run without --resume makes it"),

@@ -190,7 +190,7 @@ SHAPES = [
         "a shape of more axes than the window",
         lambda: wg.geometry.Sliding((3,)).taps((0,), (5, 5)),
         wg.WindowError,
-        "shape=(5, 5): has 2 axes, the window has 1",
+        "shape=(5, 5): has 2 axes, must have 1, one per axis of the window",
     ),
     Bad(
         "a derivative of more axes than an array has",
@@ -365,7 +365,7 @@ NETWORKS = [
         "a path with a zero byte",
         lambda: nn.load("\0"),
         wg.OptionError,
-        "path='\\x00': must be the name of a file: embedded null byte",
+        "path='\\x00': must be a file name: embedded null byte",
     ),
     Bad(
         "an integer of too many digits in a file",

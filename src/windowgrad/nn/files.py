@@ -163,7 +163,7 @@ def _path(path: Any) -> str:
             raise ValueError("embedded null byte")
         os.fsencode(name)  # half of a character has no bytes
     except ValueError as error:
-        raise OptionError(f"path={show(path)}: must be the name of a file: {error}") from None
+        raise OptionError(f"path={show(path)}: must be a file name: {error}") from None
     return name
 
 
