@@ -51,7 +51,7 @@ def save(path: Path, params: Any, *, extra: Mapping[str, Any] | None = None) -> 
         structure = json.dumps(_flattened(params, (), arrays))
         notes = json.dumps(_plain({} if extra is None else extra))
     except RecursionError:
-        raise KindError("params or extra: is nested too deeply, perhaps it holds itself") from None
+        raise KindError("params or extra: is nested too deeply, or contains itself") from None
     except ValueError as error:  # an integer of more digits than Python writes
         raise OptionError(f"params or extra: cannot be written as JSON: {error}") from None
     about = {"format": FORMAT, "version": str(VERSION), "structure": structure, "extra": notes}

@@ -181,7 +181,7 @@ def _flattened(name: str, tree: Any) -> tuple[list[Any], Any]:
     try:
         return optree.tree_flatten(tree)
     except RecursionError:
-        raise KindError(f"{name}={show(tree)}: is nested too deeply, perhaps it holds itself") from None
+        raise KindError(f"{name}={show(tree)}: is nested too deeply, or contains itself") from None
 
 
 def _beside(array: Array, number: Any) -> Any:
