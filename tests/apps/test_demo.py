@@ -263,8 +263,8 @@ def of_another_time(path):
     ("made", "options", "message"),
     [
         (foreign, {}, "holds parameters, but is no checkpoint of `windowgrad demo`"),
-        (damaged, {}, "is damaged (ValueError: its checksum does not fit its content)"),
-        (cut, {}, "is no safetensors file, or is cut off or damaged"),
+        (damaged, {}, "is damaged (ValueError: checksum mismatch)"),
+        (cut, {}, "is not a safetensors file, or is truncated or damaged"),
         (of_another_network, {}, "cannot go on with (its parameters are not those of this network)"),
         (of_another_time, {}, "cannot go on with (Recipe.__init__() got an unexpected keyword argument 'speed')"),
         (a_run, {"pool": "avg"}, "--pool='avg': the training in {} has --pool=max, and goes on with it"),

@@ -335,7 +335,7 @@ NETWORKS = [
         "gradients that are strings",
         lambda: nn.sgd(0.1).update({"w": np.ones(2)}, {"w": np.array(["a", "b"])}, {}),
         wg.KindError,
-        "grads['w']: must be an array of numbers as params is, not of <U1",
+        "grads['w']: must be an array of numbers like params, not of dtype <U1",
     ),
     Bad(
         "gradients in rows of different lengths",
