@@ -39,7 +39,7 @@ CASES = [
         "weight a tensor beside an array",
         lambda: wg.conv2d(X, torch.zeros(4, 3, 3, 3)),
         wg.KindError,
-        "x: must be a tensor beside tensors, not ndarray; torch.as_tensor(x) is one"
+        "x: must be a tensor like the others, not ndarray; call torch.as_tensor(x)"
         " [conv2d(x: float32(3, 8, 8), weight: torch.float32(4, 3, 3, 3))]",
     ),
     Bad(
