@@ -153,7 +153,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_run(tmp_path, mon
 
 def test_two_reports_are_two_files(tmp_path, monkeypatch):
     monkeypatch.setattr(command, "examined", no_run)
-    with pytest.raises(OptionError, match="is the file of json too"):
+    with pytest.raises(OptionError, match="is also the file of json"):
         conform(Request(json=tmp_path / "a", html=tmp_path / "." / "a"), Console(quiet=True))
 
 
