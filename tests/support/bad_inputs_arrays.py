@@ -98,7 +98,7 @@ CASES = [
         "beta 10**400",
         lambda: wg.smooth_max_pool2d(X, 2, beta=10**400),
         wg.OptionError,
-        "beta=2**1328…: too large for float64; x.astype(object) computes exactly"
+        "beta=2**1328…: too large for float64; use x.astype(object) to compute exactly"
         " [smooth_max_pool2d(x: float32(3, 8, 8), kernel_size=2, beta=2**1328…)]",
     ),
     Bad(
@@ -106,7 +106,7 @@ CASES = [
         lambda: wg.smooth_max_pool2d(X, 1, beta=Fraction(1, 10**400)),
         wg.OptionError,
         "beta=Fraction(1, 1000000000000000000000000000000000000000000000000000000000000000000…: too small for "
-        "float64; x.astype(object) computes exactly"
+        "float64; use x.astype(object) to compute exactly"
         " [smooth_max_pool2d(x: float32(3, 8, 8), kernel_size=1, beta=Fraction(1, "
         "1000000000000000000000000000000000000000000000000000000000000000000…)]",
     ),
@@ -255,7 +255,7 @@ CASES = [
         "cells without exp",
         lambda: wg.smooth_max_pool1d(cells(Fraction(1), Fraction(2)), 2, beta=1),
         wg.KindError,
-        "Fraction has no exp: smooth max needs float, Decimal, mpmath.mpf or Dual; turn each Fraction into one"
+        "Fraction has no exp: smooth max needs float, Decimal, mpmath.mpf or Dual; convert each Fraction"
         " [smooth_max_pool1d(x: object(1, 2), kernel_size=2, beta=1)]",
     ),
     Bad(

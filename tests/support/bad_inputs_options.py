@@ -115,7 +115,7 @@ CASES = [
         "divisor_override 10**5000",
         lambda: wg.avg_pool2d(X, 2, divisor_override=HUGE),
         wg.OptionError,
-        "divisor_override=2**16609…: too large for float64; x.astype(object) computes exactly"
+        "divisor_override=2**16609…: too large for float64; use x.astype(object) to compute exactly"
         " [avg_pool2d(x: float32(3, 8, 8), kernel_size=2, divisor_override=2**16609…)]",
     ),
     Bad(
