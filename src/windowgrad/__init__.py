@@ -1,4 +1,4 @@
-"""Pooling and convolution in any dimension, with a written meaning."""
+"""Pooling and convolution in any dimension, with an executable specification."""
 
 from windowgrad import autograd, dispatch, errors, functional, geometry, nn, ops, params, spec
 from windowgrad.autograd import Tape, Var, check_grads, grad, hvp, jacobian, jvp, value_and_grad, vjp

@@ -1,4 +1,4 @@
-"""Reading the arguments of a call: integers, one entry per axis, (before, after) pairs, and what to say when they are not."""
+"""Parsing the arguments of a call: integers, one entry per axis, (before, after) pairs; an error that says what is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Padding = int | Sequence[int | Sequence[int]]
 
 
 def is_masked(array: object) -> bool:
-    """Whether it is a masked array of NumPy. Their module is not imported to find out: who has one has imported it."""
+    """Whether this is a NumPy masked array. `numpy.ma` is not imported to find out: whoever has one has imported it."""
     return isinstance(array, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ()))
 
 
@@ -26,7 +26,7 @@ def as_int(name: str, value: object, least: int, where: str = "") -> int:
     if isinstance(value, (bool, np.bool_)):
         raise KindError(f"{name}={show(value)}{where}: must be an integer, not a bool")
     try:
-        number = index(value)  # type: ignore[arg-type]  # anything may come in; TypeError says it is no integer
+        number = index(value)  # type: ignore[arg-type]  # anything may come in; TypeError says it is not an integer
     except TypeError:
         raise KindError(f"{name}={show(value)}{where}: must be an integer, not {type(value).__name__}") from None
     if number < least:
@@ -36,7 +36,7 @@ def as_int(name: str, value: object, least: int, where: str = "") -> int:
 
 
 def is_int(value: object) -> bool:
-    """Whether it is an integer of any kind, and no bool."""
+    """Whether this is an integer of any type, but not a bool."""
     try:
         index(value)  # type: ignore[arg-type]  # anything may come in
     except TypeError:
@@ -45,7 +45,7 @@ def is_int(value: object) -> bool:
 
 
 MOST_AXES = 64
-"""NumPy's arrays have no more."""
+"""The most axes a NumPy array can have."""
 
 
 def _is_sequence(value: object) -> bool:
@@ -55,9 +55,9 @@ def _is_sequence(value: object) -> bool:
 
 
 def axes(name: str, value: object, rank: int | None = None, forms: bool = False) -> tuple[object, ...]:
-    """One entry per axis. With a known rank a lone value stands for every axis; with no rank it is refused.
+    """One entry per axis. With a known rank a single value applies to every axis; without a rank it is an error.
 
-    `forms` says that the function has 1d, 2d and 3d forms, which take a lone value.
+    `forms` says that the function has 1d, 2d and 3d forms, which take a single value.
     """
     if not _is_sequence(value):
         if isinstance(value, (set, frozenset, dict)):
@@ -76,7 +76,7 @@ def axes(name: str, value: object, rank: int | None = None, forms: bool = False)
     if count > MOST_AXES or (rank is not None and count != rank):
         shown = show(tuple(cast(Iterable[object], value)) if count <= MOST_AXES else value)
         wanted = f"for {counted('axis', rank)}" if rank is not None else f"an array has at most {MOST_AXES} axes"
-        hint = "; a (before, after) pair per axis is written ((before, after),)" if (name, rank) == ("padding", 1) else ""
+        hint = "; for a (before, after) pair write ((before, after),)" if (name, rank) == ("padding", 1) else ""
         raise WindowError(f"{name}={shown}: has {counted('entry', count)}{', ' if rank is None else ' '}{wanted}{hint}")
     if not count:
         raise WindowError(f"{name}=(): must have at least one entry")
@@ -89,7 +89,7 @@ def counted(word: str, count: int) -> str:
 
 
 def shape_of(name: str, array: object) -> tuple[int, ...]:
-    """The shape of what should be an array; a class has none, though its instances do."""
+    """The shape of what should be an array; a class is not an array, even if its instances are."""
     shape = None if isinstance(array, type) else getattr(array, "shape", None)
     if not isinstance(shape, (tuple, list)):
         kind = f"the class {array.__name__}" if isinstance(array, type) else type(array).__name__
@@ -98,7 +98,7 @@ def shape_of(name: str, array: object) -> tuple[int, ...]:
 
 
 def sizes(name: str, value: object) -> tuple[int, ...]:
-    """A shape: any number of integers, of which none is negative."""
+    """A shape: any number of non-negative integers."""
     if type(value) is tuple and all(type(n) is int and n >= 0 for n in value):
         return value
     if not _is_sequence(value):
@@ -112,7 +112,7 @@ def ints(name: str, value: object, rank: int | None = None, least: int = 1) -> t
 
 
 def pairs(name: str, value: object, rank: int | None = None) -> Pairs:
-    """One (before, after) pair per axis; a lone integer is both."""
+    """One (before, after) pair per axis; a single integer is used for both."""
 
     def pair(axis: int, entry: object) -> tuple[int, int]:
         if _is_sequence(entry) and len(cast(Sequence[object], entry)) != 2:

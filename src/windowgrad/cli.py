@@ -29,7 +29,7 @@ def _version(wanted: bool) -> None:
 def windowgrad(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
-    """Pooling and convolution in any dimension, with a written meaning."""
+    """Pooling and convolution in any dimension, with an executable specification."""
 
 
 def sizes(name: str, text: str | None) -> Any:
@@ -54,10 +54,10 @@ def explain(
     operator: Annotated[str, typer.Argument(help="For example max_pool2d, adaptive_avg_pool2d, conv_transpose1d.")],
     input: Annotated[str, typer.Option(help="The spatial size, such as 5x5.")],  # noqa: A002  # the name of the option
     kernel: Annotated[str | None, typer.Option(help="Size of the window: 3, or 3x5.")] = None,
-    stride: Annotated[str | None, typer.Option(help="Step between windows; pooling steps by the kernel.")] = None,
+    stride: Annotated[str | None, typer.Option(help="Step between windows; by default the kernel for pooling, else 1.")] = None,
     padding: Annotated[str, typer.Option(help="1, or 1x2, or pairs 1:2x0:0; conv also takes same and valid.")] = "0",
     dilation: Annotated[str, typer.Option(help="Distance between the cells of a window.")] = "1",
-    ceil_mode: Annotated[bool, typer.Option("--ceil-mode", help="Also a last window that does not fit.")] = False,
+    ceil_mode: Annotated[bool, typer.Option("--ceil-mode", help="Add a last window that overhangs the end.")] = False,
     output_size: Annotated[str | None, typer.Option(help="Adaptive pooling: bins per axis; - keeps an axis.")] = None,
     output_padding: Annotated[str, typer.Option(help="Transposed convolution: cells added at the end.")] = "0",
     limit: Annotated[int, typer.Option(min=1, help="How many outputs to draw.")] = 36,
@@ -95,12 +95,12 @@ def _by(shape: tuple[int, ...]) -> str:
 
 @app.command()
 def demo(
-    pool: Annotated[str | None, typer.Option(help="The pooling: max, smooth or avg; max if not given.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="How often to go through the images; 12 if not given.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Where the random numbers start; 0 if not given.")] = None,
+    pool: Annotated[str | None, typer.Option(help="Pooling: max, smooth or avg; default max.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the images; default 12.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random numbers; default 0.")] = None,
     picture: Annotated[Path, typer.Option(help="Where to write the picture, a .png or a .pdf.")] = Path("demo.png"),
     checkpoint: Annotated[Path, typer.Option(help="Where to write the checkpoint.")] = Path("demo.safetensors"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the checkpoint.")] = False,
 ) -> None:
     """Train a small network on images of digits, and check its gradient against exact fractions."""
     from windowgrad import demo as show
@@ -110,9 +110,9 @@ def demo(
 
 @app.command()
 def warmup(
-    dtype: Annotated[list[str] | None, typer.Option(help="May be given several times; float32 and float64 if not.")] = None,
+    dtype: Annotated[list[str] | None, typer.Option(help="May be repeated; default float32 and float64.")] = None,
 ) -> None:
-    """Compile the common kernels now, so that no first call has to wait."""
+    """Compile the common kernels now, so that first calls are fast."""
     from windowgrad import warmup as work
 
     work.run(dtype or work.DTYPES, Console(highlight=False))
@@ -121,23 +121,25 @@ def warmup(
 @app.command()
 def conform(
     implementations: Annotated[
-        list[str] | None, typer.Argument(help="Such as torch or onnxruntime; all that are installed if none is named.")
+        list[str] | None, typer.Argument(help="Names such as torch or onnxruntime; default: all installed.")
     ] = None,
     adapter: Annotated[list[str] | None, typer.Option(help="An implementation of your own, as module:Class.")] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="An operator, a check (such as gradient) or a rule (such as NaN).")
     ] = None,
     cases: Annotated[int, typer.Option(min=1, help="How many cases.")] = 580,
-    seed: Annotated[int, typer.Option(help="Of the random cases, and of the sizes and cells of all.")] = 0,
-    json: Annotated[Path | None, typer.Option(help="Write everything there as JSON.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML there, for continuous integration.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write one page there, to read and to send.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random cases, sizes and values.")] = 0,
+    json: Annotated[Path | None, typer.Option(help="Write the results to this file as JSON.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file, for continuous integration.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report to this file, one HTML page.")] = None,
     most: Annotated[
         int | None,
-        typer.Option(min=0, help="At most so many checks of each, 0 for all; those that compile each case have a number."),
+        typer.Option(
+            min=0, help="Most checks per implementation, 0 for all; default: a limit for those that compile each case."
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="How long one case may take.")] = 30,
-    memory: Annotated[float, typer.Option(help="How many GiB a case may take, all its processes together.")] = 6,
+    seconds: Annotated[float, typer.Option(help="Time limit of one case.")] = 30,
+    memory: Annotated[float, typer.Option(help="Memory limit of one case in GiB, all its processes together.")] = 6,
 ) -> None:
     """Check implementations of pooling and convolution against the specification; status 1 if something new differs."""
     from windowgrad.conform import command
@@ -151,14 +153,16 @@ def conform(
 @app.command()
 def pyramid(
     source: Annotated[str, typer.Argument(metavar="IN.zarr", help="A Zarr array, or an OME-Zarr image.")],
-    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="Where the pyramid is made, or finished.")],
-    levels: Annotated[int, typer.Option(help="How many arrays, the whole one included.")] = 5,
-    op: Annotated[str, typer.Option(help="mean, max, or mode (the most frequent label, the smallest among equals).")] = "mean",
-    memory: Annotated[str, typer.Option(help="The most memory it may take.")] = "1GiB",
+    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="Where to build the pyramid, or resume it.")],
+    levels: Annotated[int, typer.Option(help="Number of levels, the full array included.")] = 5,
+    op: Annotated[
+        str, typer.Option(help="mean, max, or mode (the most frequent label, the smallest of equally frequent).")
+    ] = "mean",
+    memory: Annotated[str, typer.Option(help="Memory limit.")] = "1GiB",
     axes: Annotated[str | None, typer.Option(help="The names of the axes, such as tczyx; z, y, x are halved.")] = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Replace a pyramid that is there, whatever its source.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Replace an existing pyramid, whatever its source.")] = False,
 ) -> None:
-    """Make an image pyramid (OME-Zarr) of an array that may be larger than memory; run it again to finish one."""
+    """Build an image pyramid (OME-Zarr) of an array that may be larger than memory; run it again to resume."""
     try:
         from windowgrad import pyramid as work
     except ModuleNotFoundError as error:
@@ -179,7 +183,7 @@ def pyramid(
             lambda level, done, all_: bar.update(task, visible=True, level=level, completed=done, total=all_),
             rebuild,
         )
-    console.print(f"{target}: {'made' if new else 'was complete already'}", markup=False, soft_wrap=True)
+    console.print(f"{target}: {'made' if new else 'already complete'}", markup=False, soft_wrap=True)
 
 
 def main() -> None:

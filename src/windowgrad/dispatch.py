@@ -94,7 +94,9 @@ def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: 
     try:
         return kernel(params, *map(native, arrays), **told)
     except OverflowError as error:  # counts beyond float64: a kernel of 10**400 cells
-        raise WindowError(f"{op.name}: a window has too many cells for float64; x.astype(object) computes exactly") from error
+        raise WindowError(
+            f"{op.name}: a window has too many cells for float64; use x.astype(object) to compute exactly"
+        ) from error
 
 
 def kernel_of(op: Op, rule: str) -> Callable[..., Any]:

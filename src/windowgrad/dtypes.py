@@ -1,4 +1,4 @@
-"""Which NumPy dtypes are computed with, in what they are summed, and what comes out."""
+"""Which NumPy dtypes are supported, which dtype sums are computed in, and the dtype of results."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def machine_float(name: str, value: Any) -> float:
     try:
         number = float(value)
     except TypeError:  # a dual number, an interval
-        wanted = f"must be a real number beside machine numbers, not {type(value).__name__}"
-        raise KindError(f"{name}={show(value)}: {wanted}; x.astype(object) computes with it") from None
+        wanted = f"must be a plain real number for numeric arrays, not {type(value).__name__}"
+        raise KindError(f"{name}={show(value)}: {wanted}; use x.astype(object) to compute with it") from None
     except OverflowError:
         number = math.inf
     if math.isinf(number) or (number == 0) != (value == 0):
         size = "large" if number else "small"
-        raise OptionError(f"{name}={show(value)}: too {size} for float64; x.astype(object) computes exactly")
+        raise OptionError(f"{name}={show(value)}: too {size} for float64; use x.astype(object) to compute exactly")
     return number

@@ -1,4 +1,4 @@
-"""The errors a user sees. Each is a ValueError or a TypeError too, so ordinary handlers catch them."""
+"""The errors of windowgrad. Each is also a ValueError or a TypeError, so ordinary handlers catch them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from itertools import islice
 
 LONGEST = 480
-"""The most characters of a message; the call that failed is cut first."""
+"""The longest message in characters; the call that failed is cut first."""
 
 
 class WindowgradError(Exception):
-    """The common base. Behind the message stand the nodes of a tape it happened on, and the public call that failed."""
+    """Base class of all errors of windowgrad. The message ends with the tape nodes involved and the public call that failed."""
 
     where: str | None = None
     call: str | None = None
@@ -24,37 +24,37 @@ class WindowgradError(Exception):
 
 
 class WindowError(WindowgradError, ValueError):
-    """A size, a shape or a window that does not fit."""
+    """A size, shape or window that is not valid."""
 
 
 class OptionError(WindowgradError, ValueError):
-    """An option with a value it cannot have."""
+    """An option with a value that is not allowed."""
 
 
 class MissingError(OptionError, KeyError):
-    """A node or a name that is not there."""
+    """A node or a name that does not exist."""
 
 
 class DivisionError(OptionError, ZeroDivisionError):
-    """A division by zero in the arithmetic of somebody's own scalars: theirs has no infinity."""
+    """A division by zero in the arithmetic of a user's own scalar type, which has no infinity."""
 
 
 class KindError(WindowgradError, TypeError):
-    """An argument, an array or a scalar of a kind that cannot be used there."""
+    """An argument, array or scalar of a type or dtype that is not supported."""
 
 
 class GradientError(WindowgradError, ValueError):
-    """A derivative that is not what the function says."""
+    """A derivative that does not match the function."""
 
 
 MOST = 12
-"""How many entries of a list a message looks at; it may be an image."""
+"""How many entries of a list a message shows; the list may be an image."""
 DEEPEST = 4
-"""How many lists in lists it looks at; one may hold itself."""
+"""How many levels of nested lists a message shows; a list may contain itself."""
 
 
 def show(value: object, width: int = 80, depth: int = 0) -> str:
-    """`value` for a message: on one line, cut to `width`, soon done, and never failing (a list may hold itself)."""
+    """`value` as text for a message: one line, cut to `width`, fast, and never failing (a list may contain itself)."""
     if isinstance(value, int) and value.bit_length() > 256:
         return f"{'-' if value < 0 else ''}2**{value.bit_length() - 1}…"
     if type(value) is str or type(value) is bytes:
@@ -72,7 +72,7 @@ def show(value: object, width: int = 80, depth: int = 0) -> str:
         return cut("{" + ", ".join(inner + ["…"] * (len(value) > len(inner))) + "}", width)
     try:
         return cut(" ".join(repr(value)[: 8 * width].split()), width)
-    except Exception:  # somebody's own repr, or an integer of many digits inside
+    except Exception:  # a repr that fails, or an integer of many digits inside
         return f"<{type(value).__name__}>"
 
 
@@ -84,7 +84,7 @@ def _entries(values: Iterable[object], count: int, depth: int) -> str:
 
 
 def place(path: Iterable[object]) -> str:
-    """Where something stands in nested values: `[0]['weight']`."""
+    """A position in nested values as text: `[0]['weight']`."""
     return "".join(f"[{show(key)}]" for key in path)
 
 

@@ -1,8 +1,8 @@
-"""Which input cells an output sees: windows, adaptive bins, everything. All shape arithmetic is in this file.
+"""Which input cells an output sees: sliding windows, adaptive bins or all cells. All shape arithmetic is in this file.
 
 A geometry is a product over axes. On one axis, output `i` sees the cells `start, start + step, …` (`count` of them)
 of the real input, and `padded` cells more that lie in the padding. Cells past the padding (the overhang of ceil mode)
-belong to no one. Every size is a Python integer until it is known to be small, so nothing overflows.
+are not counted at all. Every size is a Python integer until it is known to be small, so nothing overflows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Column = np.ndarray[Any, Any]
 Range = tuple[int, int]
 
 ROW_BYTES = 64
-"""What one output takes in a table, with what is needed to make it."""
+"""Bytes of one output in a table, temporaries included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Geometry(ABC):
 
     rank: int
     far: int = 0
-    """How much larger the output may be than the input, about."""
+    """Roughly how much larger the output may be than the input."""
 
     @abstractmethod
     def grid(self, spatial: Sequence[int]) -> tuple[int, ...]:
@@ -63,16 +63,16 @@ class Geometry(ABC):
         """The regions of one axis of length `n`: all of them, or those of the outputs from one to before another."""
 
     def cover(self, axis: int, i: int, n: int) -> range:
-        """All places output `i` covers on one axis of length `n`; those before 0 and from `n` on are no cells of the input."""
+        """All positions output `i` covers on one axis of length `n`; those below 0 or from `n` on lie outside the input."""
         table = self.table(axis, n, (i, i + 1))
         return range(int(table.start[0]), int(table.start[0] + table.count[0]))
 
     def split(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """`shape` as (leading axes, spatial axes); every spatial axis must have a cell."""
+        """`shape` as (leading axes, spatial axes); no spatial axis may be empty."""
         shape = sizes("shape", shape)
         if len(shape) < self.rank:
-            has = counted("axis", len(shape))
-            raise WindowError(f"shape {show(shape)} has {has}: the window has {show(self.rank)}, and they are the last ones")
+            has, least = counted("axis", len(shape)), f"must have at least {show(self.rank)}"
+            raise WindowError(f"shape {show(shape)} has {has}: {least}, one per axis of the window")
         lead, spatial = shape[: len(shape) - self.rank], shape[len(shape) - self.rank :]
         for axis, n in enumerate(spatial):
             as_int("size", n, 1, f" on axis {axis}")
@@ -88,22 +88,23 @@ class Geometry(ABC):
         return tuple(self.table(axis, n) for axis, n in enumerate(spatial))
 
     def _rows(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[int, Table]]:
-        """Where output `o` stands in the table of each axis."""
+        """The row of output `o` in the table of each axis."""
         spatial, o = self._sizes(spatial), sizes("output", o)
         grid = self.grid(spatial)
         if len(o) != len(grid) or not all(0 <= i < m for i, m in zip(o, grid, strict=True)):
-            raise WindowError(f"output {show(tuple(o))}: must be a place in the output of shape {grid}")
+            raise WindowError(f"output {show(tuple(o))}: must be an index into the output of shape {grid}")
         return list(zip(o, self.tables(spatial), strict=True))
 
     def _sizes(self, spatial: Sequence[int]) -> tuple[int, ...]:
         """The sizes of the spatial axes, one for each axis of the window."""
         found = sizes("shape", spatial)
         if len(found) != self.rank:
-            raise WindowError(f"shape={show(found)}: has {counted('axis', len(found))}, the window has {show(self.rank)}")
+            has = counted("axis", len(found))
+            raise WindowError(f"shape={show(found)}: has {has}, must have {show(self.rank)}, one per axis of the window")
         return found
 
     def reach(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[Cell, Cell]]:
-        """The real cells of output `o` in row-major order, each as (place in the kernel, cell)."""
+        """The real cells of output `o` in row-major order, each as (position in the kernel, cell)."""
         sides = []
         for i, t in self._rows(o, spatial):
             start, skip = int(t.start[i]), int(t.skip[i])
@@ -191,7 +192,7 @@ class Sliding(Geometry):
             k, s, d, (lo, hi) = self.kernel[axis], self.stride[axis], self.dilation[axis], self.padding[axis]
             size = (n - 1) * s + d * (k - 1) + 1 + e - lo - hi
             if size < 1:
-                left = f"leaves an output of size {show(size)}, must be at least 1"
+                left = f"gives an output of size {show(size)}, must be at least 1"
                 raise WindowError(f"padding={show((lo, hi))} on axis {axis}: {left}")
             sizes.append(size)
         return tuple(sizes)
@@ -224,7 +225,7 @@ class Adaptive(Geometry):
 
 @dataclass(frozen=True, init=False)
 class Global(Geometry):
-    """Everything: one region over the last `rank` axes, which stay as axes of length 1 or go (`keepdims=False`)."""
+    """One region over the last `rank` axes, which are kept with length 1 or removed (`keepdims=False`)."""
 
     rank: int
     keepdims: bool
@@ -250,7 +251,7 @@ def _indices(first: int, last: int, *magnitudes: int) -> Column:
     """The output indices, as machine integers when nothing computed from them can overflow, else as Python's."""
     if (last - first) * ROW_BYTES > memory.available():
         size = memory.in_bytes(memory.available())
-        raise WindowError(f"an axis with {show(last - first)} outputs: a table of them does not fit into memory ({size})")
+        raise WindowError(f"an axis with {show(last - first)} outputs: its table of windows does not fit into memory ({size})")
     return np.arange(first, last, dtype=np.int64 if max(magnitudes) < 2**62 else object)
 
 
@@ -278,7 +279,7 @@ _kept_sliding, _kept_adaptive = keep(sliding_table), keep(adaptive_table)
 
 
 def _frozen(start: Any, count: Any, step: int, padded: Any, skip: Any) -> Table:
-    """A table nobody can write to: it is shared by the cache."""
+    """A read-only table: the cache shares it."""
     for column in (start, count, padded, skip):
         column.flags.writeable = False
     return Table(start, count, step, padded, skip)
@@ -310,7 +311,7 @@ def conv_padding(padding: object, kernel: tuple[int, ...], stride: Size, dilatio
 
 
 def place_of(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
-    """The place on each axis of a flat row-major index, or of an array of them.
+    """The coordinates of a flat row-major index, or of an array of them.
 
     `np.unravel_index` is not used: NumPy 2.3 and 2.4 give wrong places for arrays of more than 8192 indices with a last axis
     of length 1.
@@ -334,7 +335,7 @@ def resized(shape: Sequence[int], padding: Pairs, sign: int) -> tuple[int, ...]:
     """`shape` with its last axes grown (`sign=1`) or shrunk (`-1`) by `padding`."""
     rank = len(padding)
     if len(shape) < rank:
-        has = f"shape {tuple(shape)} has {counted('axis', len(shape))}"
+        has = f"but shape {tuple(shape)} has only {counted('axis', len(shape))}"
         raise WindowError(f"padding={show(padding)}: has {counted('entry', rank)}, {has}")
     lead, spatial = tuple(shape[: len(shape) - rank]), shape[len(shape) - rank :]
     for axis, n in enumerate(spatial):

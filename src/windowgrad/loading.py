@@ -1,4 +1,4 @@
-"""Modules that are loaded when they are first needed, and no fork in the middle of it.
+"""Modules that are imported on first use, and protected from a fork in the middle of an import.
 
 A forked child has only the thread that forked. If another one was importing, the lock of its module stays locked in the
 child for ever, and so does that of a compiler. So what is imported within a call is imported under `loading`, and a fork

@@ -1,4 +1,4 @@
-"""How much memory this machine has, and the error for a call that needs more. It is raised before any work is done."""
+"""How much memory this machine has, and the error for a call that needs more, raised before any work is done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windowgrad.errors import WindowError, show
 
 @lru_cache(maxsize=1)
 def available() -> int:
-    """The bytes this machine has, or the largest size Python can address where it does not tell."""
+    """The bytes of memory this machine has, or the largest size Python can address where that is unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -21,9 +21,9 @@ def available() -> int:
 
 
 def refuse_unallocatable(shape: Sequence[int], itemsize: int, what: str = "output") -> None:
-    """An array larger than this machine's memory is an error before any work is done."""
+    """Raise an error for an array larger than this machine's memory."""
     need = math.prod(shape) * itemsize
-    if math.prod(n for n in shape if n) * itemsize > sys.maxsize >= need:  # which NumPy cannot make, though it has no cell
+    if math.prod(n for n in shape if n) * itemsize > sys.maxsize >= need:  # NumPy cannot make it, although it is empty
         raise WindowError(f"{what} of shape {show(tuple(shape))}: too large for an array")
     if need > available():
         raise WindowError(
@@ -32,7 +32,7 @@ def refuse_unallocatable(shape: Sequence[int], itemsize: int, what: str = "outpu
 
 
 def refuse_peak(needs: Mapping[str, int]) -> None:
-    """A call whose arrays need more than this machine's memory together is an error; `needs` names them, with their bytes."""
+    """Raise an error if a call's arrays together need more memory than this machine has; `needs` maps their names to bytes."""
     need = sum(needs.values())
     if need > available():
         parts = ", ".join(f"{name} {in_bytes(size)}" for name, size in needs.items())

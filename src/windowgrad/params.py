@@ -1,6 +1,6 @@
-"""What an operator is told besides its arrays: one frozen record per operator, checked when it is made.
+"""The parameters of an operator: one frozen record per operator, checked when it is made.
 
-A record also knows the operator's shape rule, so a wrong shape is an error before any work.
+A record also knows the operator's shape rule, so a wrong shape is an error before any work is done.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
 
 
 AT_ONCE = 1 << 16
-"""Windows of an axis that are looked at together."""
+"""How many windows of an axis are checked at a time."""
 
 
 class Params(ABC):
-    """What every record offers. It is frozen, so it may stand in the key of a cache while it is `lasting`."""
+    """Base of all parameter records. A record is frozen, so it can be part of a cache key if it is `lasting`."""
 
     @property
     def lasting(self) -> bool:
-        """Whether it is made of plain values only, none of them somebody's own object."""
+        """Whether it holds plain values only, no objects of a user's own types."""
         return True
 
     @abstractmethod
     def out_shape(self, *shapes: Shape) -> Shape:
-        """The shape of the output for inputs of these shapes, or the error that says why there is none."""
+        """The shape of the output for inputs of these shapes, or an error that says what does not fit."""
 
-    def check(self, *shapes: Shape) -> None:  # noqa: B027  # most records refuse nothing more
-        """What is refused though the output has a shape."""
+    def check(self, *shapes: Shape) -> None:  # noqa: B027  # most records check nothing more
+        """Raise an error for what is not allowed although the output has a shape."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class PoolParams(Params):
 
 @dataclass(frozen=True)
 class MaxParams(PoolParams):
-    """`ties`: who gets the derivative among equals. `empty`: whether a window with no real cell is 0 or an error."""
+    """`ties`: which of several equal maxima gets the gradient. `empty`: whether a window without real cells is 0 or fails."""
 
     ties: str = "first"
     empty: str = "zero"
@@ -91,7 +91,7 @@ class MaxParams(PoolParams):
 
 @dataclass(frozen=True)
 class MeanParams(PoolParams):
-    """The divisor: all cells inside the padded input, the real ones only, or a number that overrides both."""
+    """The divisor: all cells of the window inside the padded input, only the real ones, or `divisor_override`."""
 
     count_include_pad: bool = True
     divisor_override: int | None = None
@@ -105,7 +105,7 @@ class MeanParams(PoolParams):
 
 @dataclass(frozen=True)
 class SmoothParams(PoolParams):
-    """`beta` ≠ 0: how sharp the maximum is (negative: a minimum). Padded cells count as zeros or not at all."""
+    """`beta` ≠ 0: how sharp the maximum is (negative: a minimum). Padded cells count as zeros or are left out."""
 
     beta: Any
     count_include_pad: bool = True
@@ -126,7 +126,7 @@ def _check_beta(beta: Any) -> None:
         kind = f"an array of shape {shape}" if shape else type(beta).__name__
         raise KindError(f"beta={show(beta)}: must be a real number, not {kind}")
     if isinstance(beta, (Real, Decimal)) and not _is_finite(beta):
-        raise OptionError(f"beta={show(beta)}: must be finite; use max_pool for the limit")
+        raise OptionError(f"beta={show(beta)}: must be finite; max_pool is the limit")
     if _may_be_zero(beta):
         raise OptionError(f"beta={show(beta)}: must not be zero; the smooth maximum tends to infinity there")
 
@@ -140,7 +140,7 @@ def _may_be_zero(value: Any) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    """Whether it may be somebody's own real number: it multiplies and compares, and is no array, sequence or complex number."""
+    """Whether it may be a user's own real type: it multiplies and compares, and is not an array, sequence or complex number."""
     known = isinstance(value, (str, bytes, Sequence, Complex)) or hasattr(value, "shape")
     return not known and hasattr(value, "__mul__") and hasattr(value, "__gt__")
 
@@ -152,7 +152,7 @@ def _is_finite(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class ConvParams(Params):
-    """Cross-correlation with the windows of `window`; channels are dealt into `groups` that do not mix."""
+    """Cross-correlation over `window`; the channels are split into `groups`, each convolved by itself."""
 
     window: Sliding
     groups: int = 1
@@ -168,8 +168,8 @@ class ConvParams(Params):
         channels = _channels(x, self.window.rank)
         if channels != w[1] * self.groups:
             raise WindowError(
-                f"weight of shape {w} with groups={show(self.groups)} takes {counted('channel', w[1] * self.groups)}, "
-                f"x of shape {x} has {channels}"
+                f"weight of shape {w} with groups={show(self.groups)} expects {counted('channel', w[1] * self.groups)}, "
+                f"but x of shape {x} has {channels}"
             )
         if w[0] % self.groups:
             raise WindowError(f"groups={show(self.groups)}: must divide the {w[0]} output channels of weight {w}")
@@ -182,16 +182,16 @@ class ConvParams(Params):
         if len(w) != rank + 2:
             raise WindowError(f"weight of shape {w}: must have {rank + 2} axes (two for channels, {rank} for the window)")
         if w[2:] != self.window.kernel:
-            raise WindowError(f"weight of shape {w}: its window is {w[2:]}, not kernel_size={self.window.kernel}")
+            raise WindowError(f"weight of shape {w}: its window is {w[2:]}, must be kernel_size={self.window.kernel}")
         if len(x) < rank + 1:
             raise WindowError(f"x of shape {x}: must have at least {rank + 1} axes (channels and {rank} for the window)")
 
 
 @dataclass(frozen=True)
 class TransposeParams(ConvParams):
-    """The adjoint of `ConvParams`: `window` is that of the convolution turned around."""
+    """The adjoint of `ConvParams`: `window` is that of the convolution it is the adjoint of."""
 
-    output_padding: tuple[int, ...] = 0  # type: ignore[assignment]  # a lone integer is made one per axis below
+    output_padding: tuple[int, ...] = 0  # type: ignore[assignment]  # a single integer becomes one per axis below
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -208,7 +208,7 @@ class TransposeParams(ConvParams):
         self._check_weight(x, w)
         channels = _channels(x, self.window.rank)
         if channels != w[0]:
-            raise WindowError(f"weight of shape {w} takes {counted('channel', w[0])}, x of shape {x} has {channels}")
+            raise WindowError(f"weight of shape {w} expects {counted('channel', w[0])}, but x of shape {x} has {channels}")
         if w[0] % self.groups:
             raise WindowError(f"groups={show(self.groups)}: must divide the {w[0]} input channels of weight {w}")
         _check_bias(shapes[2:], w[1] * self.groups)
@@ -228,7 +228,7 @@ def _check_bias(bias: Sequence[Shape], channels: int) -> None:
 
 @dataclass(frozen=True)
 class PadParams(Params):
-    """Zeros around the last axes (`pad`); the same cells taken away is `UnpadParams`."""
+    """Zeros around the last axes (`pad`); `UnpadParams` removes the same cells."""
 
     padding: Pairs
 

@@ -1,7 +1,7 @@
-"""The memory a call takes at its peak, estimated before any work: its results, and copies of arrays that kernels cannot read.
+"""The peak memory of a call, estimated before any work: its results, and copies of arrays that kernels cannot read.
 
-A kernel reads cells that are in a row and of a dtype it computes with. Of an array that is not so (a view with steps, a
-`broadcast_to` of any size, float16, an integer) a copy is made, whole or, by the operators of pooling, of a block at a time.
+A kernel reads contiguous arrays of a dtype it computes with. Any other array (a strided view, a `broadcast_to` of any size,
+float16, an integer dtype) is copied: as a whole, or by the pooling operators one block at a time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from windowgrad.params import MaxParams, Params, PoolParams, Shape
 Array = np.ndarray[Any, Any]
 
 LEAST = 1 << 22
-"""A call with fewer cells is not looked at."""
+"""A call with fewer cells is not checked."""
 
 BLOCK = 1 << 22
-"""Cells of a copy that a kernel of pooling makes at a time, unless one window has more."""
+"""Cells a pooling kernel copies at a time, unless one window has more."""
 
 
 def refuse(
     rule: str, params: Params, names: Sequence[str], arrays: Sequence[Array], result: np.dtype[Any], copies_x: bool = False
 ) -> None:
-    """A call that needs more memory than there is, is an error before any work is done; `result` is the output's dtype.
+    """Raise an error if a call needs more memory than this machine has; `result` is the output's dtype.
 
     `copies_x`: the kernels of the operator make a copy of x besides.
     """
@@ -51,7 +51,7 @@ def outputs(rule: str, params: Params, names: Sequence[str], arrays: Sequence[Ar
 
 
 def copied(rule: str, params: Params, array: Array, result: np.dtype[Any]) -> int:
-    """The bytes of the copy that is made of an array."""
+    """The bytes of the copy made of an array."""
     width = max(4, array.itemsize, result.itemsize)
     if rule == "forward" and isinstance(params, MaxParams):  # these are compared as they are
         width = array.itemsize * (1 if array.itemsize in (1, 8) or array.dtype.name in ("int32", "float32") else 2)

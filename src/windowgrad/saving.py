@@ -1,7 +1,7 @@
-"""The one place that writes files: under another name first, so that a reader finds the old content or the new, never half.
+"""Atomic file writes: a reader finds the old content or the new, never a part. All files are written here.
 
-`replacing` is for files of the user: what stands there is replaced only if it is a regular file, and keeps its
-permissions. `placed` is the step below it, for files of our own.
+`replacing` is for the user's files: an existing file is replaced only if it is a regular file, and its permissions are
+kept. `placed` is the step below it, for files of our own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = {
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` once it is safely on the disk; an error leaves nothing of it.
+    """A file to write to, which replaces `path` once it is safely on disk; after an error `path` is unchanged.
 
     A link is followed. The permissions of the file that is replaced are kept, and its owner where that is allowed.
     """
@@ -49,7 +49,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def check_place(name: str, path: Path) -> None:
-    """A file can be written at `path`, the value of the option `name`: better said before the work than after it."""
+    """Raise an error before the work starts if no file can be written at `path`, the value of the option `name`."""
     shown = f"{name}={os.fsdecode(path)}"
     try:
         where, _ = destination(path, shown)
@@ -63,16 +63,16 @@ def check_place(name: str, path: Path) -> None:
 
 
 def destination(path: Path, name: str | None = None) -> tuple[str, os.stat_result | None]:
-    """Where a file `path` is written, links followed, and what stands there: a regular file, or None for nothing."""
+    """Where a file `path` is written, with links followed, and the status of the regular file there, or None if nothing is."""
     try:
         before = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return os.path.realpath(os.fsdecode(path)), None
-    except ValueError as error:  # a zero byte in it
-        raise OptionError(f"{name or repr(path)}: must be the name of a file: {error}") from None
+    except ValueError as error:  # it contains a null byte
+        raise OptionError(f"{name or repr(path)}: must be a file name: {error}") from None
     if not stat.S_ISREG(before.st_mode):
-        what = KINDS.get(stat.S_IFMT(before.st_mode), "something else")
-        raise OptionError(f"{name or os.fsdecode(path)}: is {what}; only a regular file is replaced")
+        what = KINDS.get(stat.S_IFMT(before.st_mode), "a special file")
+        raise OptionError(f"{name or os.fsdecode(path)}: is {what}; only a regular file can be replaced")
     return os.path.realpath(os.fsdecode(path)), before
 
 

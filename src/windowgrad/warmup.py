@@ -102,7 +102,7 @@ def cache() -> Path:
 
     folder = cache_folder()
     if folder is None:
-        raise OptionError(f"warmup: there is no home folder to keep kernels in; {VARIABLE} can name a folder")
+        raise OptionError(f"warmup: there is no home folder for the kernel cache; set {VARIABLE} to a folder")
     return folder
 
 

@@ -62,7 +62,7 @@ def test_what_is_not_a_regular_file_is_never_replaced(tmp_path, monkeypatch, wri
     before, names = os.lstat(thing), sorted(os.listdir())
     with pytest.raises(wg.OptionError) as caught:
         write(path)
-    assert str(caught.value) == f"{path}: is {what}; only a regular file is replaced"
+    assert str(caught.value) == f"{path}: is {what}; only a regular file can be replaced"
     assert os.lstat(thing) == before
     assert sorted(os.listdir()) == names
 

@@ -153,8 +153,8 @@ cli.main()
 def test_ctrl_c_within_a_step_saves_the_step_before_and_resuming_gives_the_uninterrupted_run(tmp_path):
     result = command(STOPPED, tmp_path)
     assert result.returncode == 130
-    assert "stopped in epoch 2 after 14 of 45 steps, which are in demo.safetensors;" in result.stdout
-    assert "\nto go on: windowgrad demo --resume --epochs 2\n" in result.stdout
+    assert "stopped in epoch 2 after 14 of 45 steps, saved in demo.safetensors;" in result.stdout
+    assert "\nto resume: windowgrad demo --resume --epochs 2\n" in result.stdout
     assert result.stderr == "windowgrad: interrupted\n"
     assert [path.name for path in tmp_path.iterdir()] == ["demo.safetensors"]
     resumed = printed(tmp_path, epochs=2, resume=True)
@@ -193,7 +193,7 @@ def test_an_epoch_that_has_begun_is_finished(tmp_path, few):
     recipe = Recipe()
     reached = list(states(recipe, *some(), begin(recipe), 2))[4]
     checkpoint.save(tmp_path / "demo.safetensors", recipe, reached)
-    with pytest.raises(wg.OptionError, match=r"^--epochs=1: must be at least 2, 2 in the checkpoint have begun$"):
+    with pytest.raises(wg.OptionError, match=r"^--epochs=1: must be at least 2, 2 have started in the checkpoint$"):
         printed(tmp_path, epochs=1, resume=True)
     assert last_epoch(None, 13) == 13
 
@@ -209,10 +209,10 @@ def test_an_epoch_that_has_begun_is_finished(tmp_path, few):
         ({"seed": -1}, "--seed=-1: must not be negative"),
         ({"picture": Path("/no/x.png")}, "--picture=/no/x.png: the folder /no does not exist"),
         ({"checkpoint": Path("/no/c")}, "--checkpoint=/no/c: the folder /no does not exist"),
-        ({"checkpoint": Path("/")}, "--checkpoint=/: is a folder; only a regular file is replaced"),
+        ({"checkpoint": Path("/")}, "--checkpoint=/: is a folder; only a regular file can be replaced"),
         ({"picture": Path("x"), "checkpoint": Path("x")}, "--picture=x: must not be the file of the checkpoint"),
         ({"picture": Path("x.gif")}, "--picture=x.gif: must end in .png or .pdf"),
-        ({"resume": True}, "{}/demo.safetensors: there is no such file; a run without --resume makes it"),
+        ({"resume": True}, "{}/demo.safetensors: does not exist; a run without --resume creates it"),
     ],
 )
 def test_a_wrong_option_is_refused_before_anything_is_trained(tmp_path, options, message):
@@ -262,13 +262,13 @@ def of_another_time(path):
 @pytest.mark.parametrize(
     ("made", "options", "message"),
     [
-        (foreign, {}, "holds parameters, but is no checkpoint of `windowgrad demo`"),
-        (damaged, {}, "is damaged (ValueError: its checksum does not fit its content)"),
-        (cut, {}, "is no safetensors file, or is cut off or damaged"),
-        (of_another_network, {}, "cannot go on with (its parameters are not those of this network)"),
-        (of_another_time, {}, "cannot go on with (Recipe.__init__() got an unexpected keyword argument 'speed')"),
-        (a_run, {"pool": "avg"}, "--pool='avg': the training in {} has --pool=max, and goes on with it"),
-        (a_run, {"seed": 5}, "--seed=5: the training in {} has --seed=0, and goes on with it"),
+        (foreign, {}, "contains parameters, but is not a checkpoint of `windowgrad demo`"),
+        (damaged, {}, "is damaged (ValueError: checksum mismatch)"),
+        (cut, {}, "is not a safetensors file, or is truncated or damaged"),
+        (of_another_network, {}, "cannot resume (its parameters are not those of this network)"),
+        (of_another_time, {}, "cannot resume (Recipe.__init__() got an unexpected keyword argument 'speed')"),
+        (a_run, {"pool": "avg"}, "--pool='avg': must be max, as in {}, to resume it"),
+        (a_run, {"seed": 5}, "--seed=5: must be 0, as in {}, to resume it"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused_and_left_as_it_is(tmp_path, made, options, message):

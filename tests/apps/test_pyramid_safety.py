@@ -59,7 +59,7 @@ def test_a_source_that_changed_after_an_interrupt_is_not_mixed_with_its_old_stat
     assert len(contents(target)) > 2
     zarr.open(source, mode="r+")[:4, :4] = 7
     before = contents(target)
-    with pytest.raises(OptionError, match=r"in.zarr has changed since it was begun"):
+    with pytest.raises(OptionError, match=r"in.zarr has changed since it was started"):
         build(source, target, 2, "max")
     assert contents(target) == before
     assert build(source, target, 2, "max", rebuild=True)
@@ -98,7 +98,7 @@ def test_a_source_that_changes_while_it_is_read_is_found_out_and_the_next_run_ma
 
     with monkeypatch.context() as patch:
         patch.setattr(Pyramid, "do", changing)
-        with pytest.raises(OptionError, match=r"in.zarr: was changed while .*out.zarr was made"):
+        with pytest.raises(OptionError, match=r"in.zarr: changed while .*out.zarr was being built"):
             build(source, target, 2, "max")
     assert build(source, target, 2, "max")
     assert (level(target, 0) == 9).all()
@@ -169,7 +169,7 @@ def test_rebuilding_replaces_only_pyramids_of_this_command(tmp_path):
     stored(tmp_path / "group.zarr" / "0")
     for target, error in ((tmp_path / "group.zarr", OptionError), (stored(tmp_path / "array.zarr"), KindError)):
         before = contents(target)
-        with pytest.raises(error, match="it is left as it is"):
+        with pytest.raises(error, match="nothing was changed"):
             build(source, target, 2, "max", rebuild=True)
         assert contents(target) == before
 
@@ -226,7 +226,7 @@ def child():
 def test_a_second_process_on_one_output_is_told_so(tmp_path, child):
     source, target = stored(tmp_path / "in.zarr"), tmp_path / "out.zarr"
     process = child(source, target)
-    with pytest.raises(OptionError, match=f"out.zarr: process {process.pid} is making this pyramid; wait until it ends"):
+    with pytest.raises(OptionError, match=f"out.zarr: process {process.pid} is building this pyramid; wait until it ends"):
         build(source, target, 2, "max")
     process.communicate("go on\n")
     assert process.returncode == 0

@@ -53,7 +53,7 @@ every_mode = pytest.mark.parametrize("mode", MODES)
 @every_mode
 @pytest.mark.parametrize("name", CONVERSIONS)
 def test_a_conversion_is_refused(name, mode):
-    with pytest.raises(wg.KindError, match=r"of a value under differentiation would lose its gradient"):
+    with pytest.raises(wg.KindError, match=r"cannot convert a traced value to .*: the gradient would be lost"):
         MODES[mode](lambda x: x * CONVERSIONS[name](x), np.array(2.0))
 
 
@@ -61,10 +61,10 @@ def test_the_error_says_what_to_use():
     with pytest.raises(wg.KindError) as caught:
         wg.grad(lambda x: math.exp(x))(1.0)
     assert str(caught.value) == (
-        "float(x) of a value under differentiation would lose its gradient; use functions of wg, such as wg.exp(x), "
-        "or look at the number by float(x.value)"
+        "float(x): cannot convert a traced value to a number: the gradient would be lost; use functions of wg, such as "
+        "wg.exp(x), or float(x.value) for the plain number"
     )
-    with pytest.raises(wg.KindError, match=r"or look at the number by numpy\.asarray\(x\.value\.value\)"):
+    with pytest.raises(wg.KindError, match=r"or numpy\.asarray\(x\.value\.value\) for the plain number"):
         wg.grad(wg.grad(lambda x: wg.sum(np.asarray(x))))(1.0)
 
 
@@ -140,13 +140,18 @@ def test_a_lone_value_is_true_unless_it_is_zero_as_in_numpy():
     """Truth is a comparison with 0, so nothing is lost by it; several values have no truth."""
     assert float(wg.grad(lambda x: x * 3 if x else x)(2.0)) == 3
     assert float(wg.grad(lambda x: x * 3 if x else x)(0.0)) == 1
-    with pytest.raises(wg.KindError, match=r"the truth of 2 values is ambiguous; write \(x > 0\)\.all\(\) or \.any\(\)"):
+    with pytest.raises(
+        wg.KindError, match=r"the truth value of 2 elements is ambiguous; write \(x > 0\)\.all\(\) or \.any\(\)"
+    ):
         wg.grad(lambda x: wg.sum(x) if x else 0.0)(np.ones(2))
 
 
 def test_shapes_that_do_not_broadcast_do_not_compare():
     tape = wg.Tape()
-    with pytest.raises(wg.WindowError, match=r"compared with a value of float64\(3,\): operands could not be broadcast"):
+    with pytest.raises(
+        wg.WindowError,
+        match=r"compare an array of float64\(2,\) with an array of float64\(3,\): operands could not be broadcast",
+    ):
         tape.leaf(np.ones(2)) == np.ones(3)  # noqa: B015  # it raises
 
 
@@ -159,7 +164,7 @@ def test_an_array_type_that_does_not_compare_is_refused():
 
     x = wg.Tape().leaf(Plain())
     for compare in COMPARISONS:
-        with pytest.raises(wg.KindError, match=r"object of type Plain cannot be compared"):
+        with pytest.raises(wg.KindError, match=r"cannot compare an object of type Plain"):
             compare(x, 1.0)
 
 

@@ -91,7 +91,7 @@ def test_argnums_choose_the_arguments():
 
     assert float(wg.grad(f, 1)(2.0, 3.0, 4.0)) == 2
     assert [float(g) for g in wg.grad(f, (0, -1))(2.0, 3.0, 4.0)] == [3, 1]
-    with pytest.raises(wg.OptionError, match="argnums=3: there is no such argument, 3 were given"):
+    with pytest.raises(wg.OptionError, match="argnums=3: out of range, 3 arguments given"):
         wg.grad(f, 3)(2.0, 3.0, 4.0)
     with pytest.raises(wg.KindError, match="argnums='x': must be an integer"):
         wg.grad(f, "x")(2.0, 3.0, 4.0)
@@ -99,7 +99,7 @@ def test_argnums_choose_the_arguments():
 
 def test_an_argument_is_chosen_once():
     for argnums in ((0, 0), (1, -1)):
-        with pytest.raises(wg.OptionError, match="names an argument twice"):
+        with pytest.raises(wg.OptionError, match="must not name an argument twice"):
             wg.grad(lambda x, y: x * y, argnums)(1.0, 2.0)
 
 
@@ -124,9 +124,9 @@ def test_derivatives_beside_integers_are_floats(dtype):
 
 
 def test_a_gradient_is_of_one_number():
-    with pytest.raises(wg.WindowError, match=r"the result is of shape \(3,\): a gradient is of one number"):
+    with pytest.raises(wg.WindowError, match=r"grad needs a function that returns a scalar, not an array of shape \(3,\)"):
         wg.grad(lambda x: x * 2)(np.ones(3))
-    with pytest.raises(wg.WindowError, match="the result is a dict"):
+    with pytest.raises(wg.WindowError, match="returns a scalar, not a dict"):
         wg.grad(lambda x: {"y": x})(1.0)
 
 
@@ -217,12 +217,15 @@ def test_transforms_work_on_a_tape_of_the_users():
     ("call", "message"),
     [
         (lambda: wg.jvp(cube, 1.0, 1.0), "primals: must be a tuple with one entry per argument of f, not float"),
-        (lambda: wg.jvp(cube, (1.0,), ()), "tangents: must be nested as primals"),
-        (lambda: wg.jvp(cube, (np.ones(2),), (np.ones(3),)), r"tangents\[0\] of shape \(3,\): must be \(2,\), that of primals"),
-        (lambda: wg.vjp(cube, np.ones(2))[1](np.ones(3)), r"g of shape \(3,\): must be \(2,\), that of the result"),
+        (lambda: wg.jvp(cube, (1.0,), ()), "tangents: must have the same structure as primals"),
+        (
+            lambda: wg.jvp(cube, (np.ones(2),), (np.ones(3),)),
+            r"tangents\[0\] of shape \(3,\): must be \(2,\), the shape of primals",
+        ),
+        (lambda: wg.vjp(cube, np.ones(2))[1](np.ones(3)), r"g of shape \(3,\): must be \(2,\), the shape of the result"),
         (lambda: wg.grad(3), "f: must be a function, not int"),
         (lambda: wg.grad(cube)({"a": "text"}), r"primals\[0\]\['a'\]: must be a NumPy array, not str"),
-        (lambda: wg.check_grads(cube, 1.0, order=0), "order=0: must be an integer, at least 1"),
+        (lambda: wg.check_grads(cube, 1.0, order=0), "order=0: must be an integer from 1 to 16"),
     ],
 )
 def test_wrong_arguments_are_named(call, message):
@@ -274,7 +277,7 @@ def doubled(rule):
     [
         (("vjp",), "of jvp and .* of vjp differ"),
         (("jvp",), "of jvp and .* of vjp differ"),
-        (("jvp", "vjp"), "of jvp and of a small step differ"),
+        (("jvp", "vjp"), "of jvp and of finite differences differ"),
     ],
 )
 def test_check_grads_finds_a_wrong_derivative(rules, message):

@@ -132,7 +132,7 @@ def test_a_crash_a_hang_and_too_much_memory_are_results_and_not_the_end():
     report = findings(fakes.Ends(), ("max_pool",), count=4, seconds=6, memory=2**28)
     assert {result.case.rank for result in report.results} >= {1, 2}
     ends = {result.check: (result.kind, result.message) for result in report.results if result.case.rank == 1}
-    assert ends["forward"] == ("crashes", "it was ended by SIGSEGV")
+    assert ends["forward"] == ("crashes", "it was killed by SIGSEGV")
     assert ends["indices"] == ("crashes", "no answer after 6 seconds")
     assert ends["gradient"] == ("crashes", "it took more than 0.25 GiB of memory")
     assert ends["tangent"] == ("refuses", "RuntimeError: no")
@@ -170,7 +170,7 @@ def test_a_worker_says_what_a_program_left():
     with Stop() as stop, Worker("import numpy as np", Limits(), stop) as worker:
         words = worker.ask("import numpy as np\ngot = np.array([1.5, np.nan, -np.inf], np.float32)")
         assert words["arrays"] == [{"shape": [3], "dtype": "float32", "cells": [1.5, "nan", "-inf"]}]
-        assert worker.ask("import os; os._exit(3)")["crash"] == "it ended with status 3"
+        assert worker.ask("import os; os._exit(3)")["crash"] == "it exited with status 3"
         two = worker.ask("import numpy as np\ngot = (np.int8(1), np.ones(2, bool))")
         assert [part["dtype"] for part in two["arrays"]] == ["int8", "bool"]
 

@@ -203,7 +203,7 @@ def test_markup_in_names_and_scripts_is_text(page):
 
 
 def test_what_is_refused_or_crashes_says_how(page):
-    for kind, words in (("refuses", 'ValueError: <b>no</b> & "never"'), ("crashes", "it ended with status 3")):
+    for kind, words in (("refuses", 'ValueError: <b>no</b> & "never"'), ("crashes", "it exited with status 3")):
         Select(page.find_element(By.NAME, "kind")).select_by_value(kind)
         finding = shown(page)[0]
         finding.find_element(By.TAG_NAME, "summary").click()

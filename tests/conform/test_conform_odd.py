@@ -218,13 +218,13 @@ class Fails(Fine):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["Numbered"], "name, title and package must be strings with a letter in them"),
-        (["Nameless"], "name, title and package must be strings with a letter in them"),
+        (["Numbered"], "name, title and package must be strings that are not blank"),
+        (["Nameless"], "name, title and package must be strings that are not blank"),
         (["Listed"], "requires must be a tuple of names"),
         (["None_"], "most must be a positive number or None"),
         (["Exits"], "bye"),
         (["Fails"], "broken"),
-        (["Fine", "Twin"], "its name 'fine' is taken already"),
+        (["Fine", "Twin"], "its name 'fine' is already taken"),
     ],
 )
 def test_an_adapter_that_cannot_be_used_is_refused(names, message, tmp_path, monkeypatch):

@@ -67,7 +67,7 @@ def test_a_part_of_a_line_on_the_channel_is_late_and_not_for_ever():
 @pytest.mark.parametrize("text", [b"junk\n", b'{"arrays": []}\n', b"[" * 10**5 + b"\n", b"\xff\xfe\n", b'{"number": "x"}'])
 def test_junk_on_the_channel_is_no_answer(text):
     (found,) = ask(EVERYWHERE.format(text=text, then="got = 1"))
-    assert "bytes on the channel that are not its answer" in found["crash"]
+    assert "bytes to the channel that are not its answer" in found["crash"]
 
 
 def test_what_a_program_prints_does_not_reach_the_channel():
@@ -78,12 +78,12 @@ def test_what_a_program_prints_does_not_reach_the_channel():
 
 def test_the_last_line_it_printed_is_told_with_its_end():
     (found,) = ask("os.write(2, b'why\\n\\xff\\xfe and how\\n')\nos._exit(4)")
-    assert (found["crash"], found["said"]) == ("it ended with status 4", ["\ufffd\ufffd and how"])
+    assert (found["crash"], found["said"]) == ("it exited with status 4", ["\ufffd\ufffd and how"])
 
 
 def test_a_program_that_closes_everything_ends_and_no_more():
     (found,) = ask("os.closerange(0, 64)")
-    assert found["crash"] == "it ended with status 1"
+    assert found["crash"] == "it exited with status 1"
 
 
 def test_a_copy_that_a_program_forked_does_not_answer():
@@ -92,13 +92,13 @@ def test_a_copy_that_a_program_forked_does_not_answer():
 
 
 ENDS = [
-    ("os.kill(os.getpid(), signal.SIGRTMIN + 1)", f"it was ended by signal {signal.SIGRTMIN + 1}"),
-    ("os.kill(0, signal.SIGKILL)", "it was ended by SIGKILL"),
-    ("os.kill(os.getpid(), signal.SIGTERM)", "it was ended by SIGTERM"),
+    ("os.kill(os.getpid(), signal.SIGRTMIN + 1)", f"it was killed by signal {signal.SIGRTMIN + 1}"),
+    ("os.kill(0, signal.SIGKILL)", "it was killed by SIGKILL"),
+    ("os.kill(os.getpid(), signal.SIGTERM)", "it was killed by SIGTERM"),
     ("os.kill(os.getppid(), signal.SIGTERM)\nwhile True: pass", "no answer after 3 seconds"),
-    ("os.kill(os.getppid(), signal.SIGKILL)\nwhile True: pass", "the process that watches it was ended"),
+    ("os.kill(os.getppid(), signal.SIGKILL)\nwhile True: pass", "the process that monitors it was killed"),
     ("os.kill(os.getpid(), signal.SIGSTOP)", "no answer after 3 seconds"),
-    ("sys.exit(5)", "it ended with status 5"),
+    ("sys.exit(5)", "it exited with status 5"),
 ]
 
 

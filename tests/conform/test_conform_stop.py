@@ -133,11 +133,11 @@ def no_run(*_):
     ("name", "why"),
     [
         ("nowhere/found", "the folder {0}/nowhere does not exist"),
-        ("", "is a folder; only a regular file is replaced"),
-        ("pipe", "is a named pipe; only a regular file is replaced"),
+        ("", "is a folder; only a regular file can be replaced"),
+        ("pipe", "is a named pipe; only a regular file can be replaced"),
         ("file/found", "the folder {0}/file does not exist"),
         ("x" * 300, "cannot be written: File name too long"),
-        ("a\0b", "must be the name of a file: embedded null byte"),
+        ("a\0b", "must be a file name: embedded null byte"),
     ],
 )
 def test_a_report_that_cannot_be_written_is_refused_before_the_run(tmp_path, monkeypatch, kind, name, why):
@@ -153,7 +153,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_run(tmp_path, mon
 
 def test_two_reports_are_two_files(tmp_path, monkeypatch):
     monkeypatch.setattr(command, "examined", no_run)
-    with pytest.raises(OptionError, match="is the file of json too"):
+    with pytest.raises(OptionError, match="is also the file of json"):
         conform(Request(json=tmp_path / "a", html=tmp_path / "." / "a"), Console(quiet=True))
 
 

@@ -43,7 +43,7 @@ def test_nesting_is_compared_before_leaves_are_converted():
         def __array__(self, *_, **__):
             raise AssertionError("was converted")
 
-    with pytest.raises(wg.WindowError, match="tangents: must be nested as primals"):
+    with pytest.raises(wg.WindowError, match="tangents: must have the same structure as primals"):
         wg.jvp(lambda x: x, (1.0,), (Unread(), Unread()))
 
 

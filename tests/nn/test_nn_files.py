@@ -155,16 +155,16 @@ def test_pytorch_reads_the_file_under_its_own_names(path):
 # --- what cannot be stored ---------------------------------------------------------------------------------------
 
 REFUSED = [
-    ((1, {"a": [np.array(["x"])]}), "params[1]['a'][0]: an array of <U1 cannot be stored; it must be one of float16, float32"),
-    ([np.array([object()])], "params[0]: an array of object cannot be stored"),
-    (np.ones(2, complex), "params: an array of complex128 cannot be stored"),
+    ((1, {"a": [np.array(["x"])]}), "params[1]['a'][0]: unsupported dtype <U1; must be one of float16, float32"),
+    ([np.array([object()])], "params[0]: unsupported dtype object"),
+    (np.ones(2, complex), "params: unsupported dtype complex128"),
     (({"w": torch.ones(2)},), "params[0]['w']: must be a NumPy array, a tuple"),
     (
         [np.float32(1)],
         "params[0]: must be a NumPy array, a tuple, a list, a dict, a number, a string or None, not numpy.float32",
     ),
     ([np.ma.masked_array([1.0])], "params[0]: must be a NumPy array"),
-    ({1: np.ones(2)}, "params: a key must be a string, not 1"),
+    ({1: np.ones(2)}, "params: keys must be strings, not 1"),
     ({"a": {2, 3}}, "params['a']: must be a NumPy array"),
 ]
 
@@ -183,7 +183,7 @@ def test_what_cannot_be_stored_is_named_and_nothing_is_written(path, value, mess
         ({"loss": np.float64(1)}, "extra['loss']="),
         ({"a": [1, {2: 3}]}, "extra['a'][1]={2: 3}: must be"),
         ({1: 2}, "extra={1: 2}: must be a dict with strings as keys"),
-        ([1], "extra=[1]: must be a dict with strings as keys, as JSON has them, not list"),
+        ([1], "extra=[1]: must be a dict with strings as keys (JSON), not list"),
         (3, "extra=3: must be a dict"),
     ],
 )
@@ -243,9 +243,9 @@ def test_a_file_cut_off_anywhere_is_refused(path):
     header = 8 + int.from_bytes(whole[:8], "little")
     for length in (0, 1, 7, 8, 9, 100, header - 1, header, header + 1, len(whole) - 1):
         path.write_bytes(whole[:length])
-        refused(path, "is empty" if length == 0 else "is cut off or damaged")
+        refused(path, "is empty" if length == 0 else "is truncated or damaged")
     path.write_bytes(whole + b"x")
-    refused(path, "is cut off or damaged")
+    refused(path, "is truncated or damaged")
 
 
 def test_a_file_with_a_changed_byte_is_refused_or_the_same(path):
@@ -276,24 +276,24 @@ def test_a_pickle_is_refused_and_not_run(path, monkeypatch):
     monkeypatch.chdir(path.parent)
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         path.write_bytes(pickle.dumps([Trap(), list(range(100))], protocol))
-        refused(path, "is no safetensors file but a pickle, perhaps")
+        refused(path, "is not a safetensors file but probably a pickle")
     torch.save(Trap(), path)
-    refused(path, "is no safetensors file but a zip archive, as torch.save and numpy.savez write")
+    refused(path, "is not a safetensors file but a zip archive, such as torch.save and numpy.savez write")
     assert not (path.parent / "sprung").exists()
 
 
 def test_files_of_other_kinds_are_refused_by_name(path):
     torch.save({"weight": torch.ones(2)}, path)
-    refused(path, "a zip archive, as torch.save")
+    refused(path, "a zip archive, such as torch.save")
     with path.open("wb") as file:
         np.save(file, np.ones(2))
-    refused(path, "an array of numpy.save")
+    refused(path, "a file of numpy.save")
     path.write_text("a text of more than eight letters")
-    refused(path, "is no safetensors file")
+    refused(path, "is not a safetensors file")
     safetensors.numpy.save_file({"weight": np.ones(2)}, path)
-    refused(path, "a safetensors file, but not one of windowgrad's: its metadata says no format")
+    refused(path, "is a safetensors file, but not written by windowgrad: its metadata has no format")
     safetensors.numpy.save_file({"weight": np.ones(2)}, path, {"format": "pt"})
-    refused(path, "a safetensors file, but not one of windowgrad's: its metadata says format 'pt'")
+    refused(path, "is a safetensors file, but not written by windowgrad: its metadata has format 'pt'")
 
 
 def forged(path, arrays=None, **about):
@@ -308,7 +308,7 @@ def test_a_newer_version_of_the_format_says_so(path):
     forged(path)
     same(nn.load(path), ())
     forged(path, version="2", structure="?", checksum="")
-    refused(path, "has version 2 of the format, and this windowgrad reads version 1; a newer windowgrad reads it")
+    refused(path, "has version 2 of the file format, this windowgrad reads version 1; install a newer windowgrad")
     forged(path, version="soon")
     refused(path, "is damaged")
 

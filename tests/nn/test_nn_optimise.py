@@ -143,8 +143,8 @@ BAD = {
     "b1=1.0: must be at least 0 and less than 1": lambda: nn.adam(0.1, 1.0),
     "b2=-0.5: must be at least 0": lambda: nn.adam(0.1, b2=-0.5),
     "eps=-1: must be finite and not negative": lambda: nn.adam(0.1, eps=-1),
-    "grads: must be nested as params is: ": lambda: nn.sgd(0.1).update(tree(0), tree(0)[:1], {}),
-    "grads: must be nested as params is: dictionary key mismatch": lambda: nn.sgd(0.1).update(
+    "grads: must have the same structure as params: ": lambda: nn.sgd(0.1).update(tree(0), tree(0)[:1], {}),
+    "grads: must have the same structure as params: dictionary key mismatch": lambda: nn.sgd(0.1).update(
         {"a": np.ones(1)}, {"b": np.ones(1)}, {}
     ),
     "grads[0]['a'] of shape (3,): must be (2,), as in params": lambda: nn.sgd(0.1).update(
@@ -157,10 +157,10 @@ BAD = {
     "params['a']: must be an array of floats, not float": lambda: nn.adam(0.1).init({"a": 1.0}),
     "params[0]: must be an array of floats, not an array of object": lambda: nn.adam(0.1).init([np.array([Fraction(1)])]),
     "params[0]: must be an array of floats, not an array of bool": lambda: nn.sgd(0.1).update([np.ones(1, bool)], [1.0], {}),
-    "state={}: must be what init or update of this optimiser gave, a dict with 'step'": lambda: nn.adam(0.1).update(
+    "state={}: must be the dict that init or update of this optimiser returned, with 'step'": lambda: nn.adam(0.1).update(
         tree(0), tree(1), {}
     ),
-    "state=None: must be what init": lambda: nn.sgd(0.1, 0.9).update(tree(0), tree(1), None),
+    "state=None: must be the dict that init": lambda: nn.sgd(0.1, 0.9).update(tree(0), tree(1), None),
 }
 
 

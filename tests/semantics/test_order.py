@@ -192,7 +192,7 @@ def test_a_dual_beta_is_for_arrays_of_objects():
     with pytest.raises(wg.KindError) as caught:
         wg.smooth_max_pool1d(x, 2, beta=beta)
     assert str(caught.value) == (
-        "beta=Dual(1.5, 1.0): must be a real number beside machine numbers, not Dual; x.astype(object) computes with it"
+        "beta=Dual(1.5, 1.0): must be a plain real number for numeric arrays, not Dual; use x.astype(object) to compute with it"
         " [smooth_max_pool1d(x: float64(2,), kernel_size=2, beta=Dual(1.5, 1.0))]"
     )
     (y,) = wg.smooth_max_pool1d(x.astype(object), 2, beta=beta)

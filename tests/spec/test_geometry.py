@@ -253,7 +253,7 @@ def test_a_divisor_beyond_every_float_is_refused_for_floats_and_exact_for_fracti
         lambda x: wg.avg_pool1d(x, 10**5000, padding=5 * 10**4999),
     ):
         with pytest.raises(
-            wg.WindowgradError, match=r"too (large|many cells) for float64; x.astype\(object\) computes exactly"
+            wg.WindowgradError, match=r"too (large|many cells) for float64; use x.astype\(object\) to compute exactly"
         ):
             call(X)
         assert call(X.astype(int).astype(object)).tolist() == [[Fraction(10, 10**5000)]]

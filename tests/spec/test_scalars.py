@@ -203,7 +203,7 @@ def test_smooth_max_over_mpmath_has_the_digits_it_is_asked_for():
 @pytest.mark.parametrize("cell", [Fraction(1, 3), 1], ids=["Fraction", "int"])
 def test_a_scalar_without_exp_is_told_what_to_use_instead(cell):
     name = type(cell).__name__
-    expected = f"{name} has no exp: smooth max needs float, Decimal, mpmath.mpf or Dual; turn each {name} into one"
+    expected = f"{name} has no exp: smooth max needs float, Decimal, mpmath.mpf or Dual; convert each {name}"
     with pytest.raises(wg.KindError) as caught:
         wg.smooth_max_pool(np.array([cell, cell], dtype=object), (2,), beta=1)
     assert str(caught.value) == f"{expected} [smooth_max_pool(x: object(2,), kernel_size=(2,), beta=1)]"

@@ -64,14 +64,14 @@ CASES = [
         "kernel of more axes than x",
         lambda: wg.max_pool(X, (2, 2, 2, 2)),
         wg.WindowError,
-        "shape (3, 8, 8) has 3 axes: the window has 4, and they are the last ones"
+        "shape (3, 8, 8) has 3 axes: must have at least 4, one per axis of the window"
         " [max_pool(x: float32(3, 8, 8), kernel_size=(2, 2, 2, 2))]",
     ),
     Bad(
         "x of fewer axes than the function",
         lambda: wg.max_pool2d(ROW[0], 2),
         wg.WindowError,
-        "shape (8,) has 1 axis: the window has 2, and they are the last ones [max_pool2d(x: float64(8,), kernel_size=2)]",
+        "shape (8,) has 1 axis: must have at least 2, one per axis of the window [max_pool2d(x: float64(8,), kernel_size=2)]",
     ),
     Bad(
         "kernel 0",
@@ -247,7 +247,7 @@ CASES = [
         "padding pair written flat in 1d",
         lambda: wg.max_pool1d(ROW, 2, padding=(1, 2)),
         wg.WindowError,
-        "padding=(1, 2): has 2 entries for 1 axis; a (before, after) pair per axis is written ((before, after),)"
+        "padding=(1, 2): has 2 entries for 1 axis; for a (before, after) pair write ((before, after),)"
         " [max_pool1d(x: float64(1, 8), kernel_size=2, padding=(1, 2))]",
     ),
     Bad(

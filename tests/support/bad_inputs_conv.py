@@ -39,7 +39,7 @@ CASES = [
         "weight a tensor beside an array",
         lambda: wg.conv2d(X, torch.zeros(4, 3, 3, 3)),
         wg.KindError,
-        "x: must be a tensor beside tensors, not ndarray; torch.as_tensor(x) is one"
+        "x: must be a tensor like the others, not ndarray; call torch.as_tensor(x)"
         " [conv2d(x: float32(3, 8, 8), weight: torch.float32(4, 3, 3, 3))]",
     ),
     Bad(
@@ -95,21 +95,21 @@ CASES = [
         "channels that do not match",
         lambda: wg.conv2d(X[:2], WEIGHT),
         wg.WindowError,
-        "weight of shape (4, 3, 3, 3) with groups=1 takes 3 channels, x of shape (2, 8, 8) has 2"
+        "weight of shape (4, 3, 3, 3) with groups=1 expects 3 channels, but x of shape (2, 8, 8) has 2"
         " [conv2d(x: float32(2, 8, 8), weight: float32(4, 3, 3, 3))]",
     ),
     Bad(
         "channels that do not match transposed",
         lambda: wg.conv_transpose2d(X, WEIGHT),
         wg.WindowError,
-        "weight of shape (4, 3, 3, 3) takes 4 channels, x of shape (3, 8, 8) has 3"
+        "weight of shape (4, 3, 3, 3) expects 4 channels, but x of shape (3, 8, 8) has 3"
         " [conv_transpose2d(x: float32(3, 8, 8), weight: float32(4, 3, 3, 3))]",
     ),
     Bad(
         "groups that do not divide the input channels",
         lambda: wg.conv2d(X, WEIGHT, groups=2),
         wg.WindowError,
-        "weight of shape (4, 3, 3, 3) with groups=2 takes 6 channels, x of shape (3, 8, 8) has 3"
+        "weight of shape (4, 3, 3, 3) with groups=2 expects 6 channels, but x of shape (3, 8, 8) has 3"
         " [conv2d(x: float32(3, 8, 8), weight: float32(4, 3, 3, 3), groups=2)]",
     ),
     Bad(
@@ -142,7 +142,7 @@ CASES = [
         "groups 10**5000",
         lambda: wg.conv2d(X, WEIGHT, groups=HUGE),
         wg.WindowError,
-        "weight of shape (4, 3, 3, 3) with groups=2**16609… takes 2**16611… channels, x of shape (3, 8, 8) has 3"
+        "weight of shape (4, 3, 3, 3) with groups=2**16609… expects 2**16611… channels, but x of shape (3, 8, 8) has 3"
         " [conv2d(x: float32(3, 8, 8), weight: float32(4, 3, 3, 3), groups=2**16609…)]",
     ),
     Bad(
@@ -221,7 +221,7 @@ CASES = [
         "conv_transpose padding that leaves nothing",
         lambda: wg.conv_transpose2d(X, TURNED, padding=(0, 5)),
         wg.WindowError,
-        "padding=(5, 5) on axis 1: leaves an output of size 0, must be at least 1"
+        "padding=(5, 5) on axis 1: gives an output of size 0, must be at least 1"
         " [conv_transpose2d(x: float32(3, 8, 8), weight: float32(3, 4, 3, 3), padding=(0, 5))]",
     ),
     Bad(

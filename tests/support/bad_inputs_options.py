@@ -115,7 +115,7 @@ CASES = [
         "divisor_override 10**5000",
         lambda: wg.avg_pool2d(X, 2, divisor_override=HUGE),
         wg.OptionError,
-        "divisor_override=2**16609…: too large for float64; x.astype(object) computes exactly"
+        "divisor_override=2**16609…: too large for float64; use x.astype(object) to compute exactly"
         " [avg_pool2d(x: float32(3, 8, 8), kernel_size=2, divisor_override=2**16609…)]",
     ),
     Bad(
@@ -179,14 +179,14 @@ CASES = [
         "rank of more axes than x",
         lambda: wg.global_max_pool(X, 4),
         wg.WindowError,
-        "shape (3, 8, 8) has 3 axes: the window has 4, and they are the last ones"
+        "shape (3, 8, 8) has 3 axes: must have at least 4, one per axis of the window"
         " [global_max_pool(x: float32(3, 8, 8), rank=4)]",
     ),
     Bad(
         "rank 10**5000",
         lambda: wg.global_max_pool(X, HUGE),
         wg.WindowError,
-        "shape (3, 8, 8) has 3 axes: the window has 2**16609…, and they are the last ones"
+        "shape (3, 8, 8) has 3 axes: must have at least 2**16609…, one per axis of the window"
         " [global_max_pool(x: float32(3, 8, 8), rank=2**16609…)]",
     ),
     Bad(

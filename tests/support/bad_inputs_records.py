@@ -27,7 +27,8 @@ CASES = [
         "unpad more axes than there are",
         lambda: wg.unpad(ROW, (1, 1, 1)),
         wg.WindowError,
-        "padding=((1, 1), (1, 1), (1, 1)): has 3 entries, shape (1, 8) has 2 axes [unpad(x: float64(1, 8), padding=(1, 1, 1))]",
+        "padding=((1, 1), (1, 1), (1, 1)): has 3 entries, but shape (1, 8) has only 2 axes"
+        " [unpad(x: float64(1, 8), padding=(1, 1, 1))]",
     ),
     Bad(
         "pad an int for any rank",
@@ -112,7 +113,7 @@ CASES = [
         "conv_transpose_out_shape that leaves nothing",
         lambda: wg.conv_transpose_out_shape((1,), (3,), padding=2),
         wg.WindowError,
-        "padding=(2, 2) on axis 0: leaves an output of size -1, must be at least 1"
+        "padding=(2, 2) on axis 0: gives an output of size -1, must be at least 1"
         " [conv_transpose_out_shape(spatial=(1,), kernel_size=(3,), padding=2)]",
     ),
     Bad(
@@ -131,7 +132,7 @@ CASES = [
         "adaptive_bins to 10**30",
         lambda: wg.adaptive_bins(8, 10**30),
         wg.WindowError,
-        "an axis with 1000000000000000000000000000000 outputs: a table of them does not fit into memory "
+        "an axis with 1000000000000000000000000000000 outputs: its table of windows does not fit into memory "
         f"({MEMORY})"
         " [adaptive_bins(n=8, m=1000000000000000000000000000000)]",
     ),
@@ -194,7 +195,7 @@ CASES = [
         "a window that is not the weight's",
         lambda: OPS["conv"].forward(ConvParams(Sliding((2, 2))), X, WEIGHT),
         wg.WindowError,
-        "weight of shape (4, 3, 3, 3): its window is (3, 3), not kernel_size=(2, 2)",
+        "weight of shape (4, 3, 3, 3): its window is (3, 3), must be kernel_size=(2, 2)",
     ),
     Bad(
         "params of another operator",

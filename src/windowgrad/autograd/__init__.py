@@ -1,4 +1,4 @@
-"""The tape, the transforms, and the array operators that a network needs."""
+"""Automatic differentiation: the tape, the transforms (`grad`, `jvp`, `vjp`, …) and the array operators a network needs."""
 
 from windowgrad.autograd.checking import check_grads
 from windowgrad.autograd.gradients import Gradients

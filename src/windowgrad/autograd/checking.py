@@ -1,4 +1,4 @@
-"""Whether the derivatives of a function are what the function says."""
+"""Numerical and exact checks of the derivatives of a function."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ LARGEST = sys.float_info.max
 def check_grads(f: Function, *primals: Any, order: int = 1, tolerance: float | None = None, seed: int = 0) -> None:
     """Raise a `GradientError` unless the derivatives of f at `primals` are right, to the given order.
 
-    Along random directions: ⟨g, J·dx⟩ is ⟨Jᵀ·g, dx⟩ (forward mode and backward mode agree), and J·dx is what f itself does
-    over a small step. Over fractions the first is checked with no tolerance. Order 2 checks the derivatives of J·dx and of
-    Jᵀ·g in the same way. `tolerance` is relative; by default it follows from the precision of the numbers.
+    Along random directions, ⟨g, J·dx⟩ must equal ⟨Jᵀ·g, dx⟩ (forward and backward mode agree), and J·dx must match a finite
+    difference of f. Over fractions the first check has no tolerance. Order 2 checks the derivatives of J·dx and of Jᵀ·g in
+    the same way. `tolerance` is relative; by default it follows from the precision of the dtype.
     """
     if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= HIGHEST:
-        raise OptionError(f"order={show(order)}: must be an integer, at least 1 and at most {HIGHEST}")
+        raise OptionError(f"order={show(order)}: must be an integer from 1 to {HIGHEST}")
     if tolerance is not None and (
         isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0 <= tolerance <= LARGEST
     ):
-        raise OptionError(f"tolerance={show(tolerance)}: must be None or a number that is finite and not negative")
+        raise OptionError(f"tolerance={show(tolerance)}: must be None or a finite, non-negative number")
     _check(f, primals, order, tolerance, np.random.default_rng(as_int("seed", seed, 0)), "f")
 
 
@@ -57,7 +57,7 @@ def _check(f: Function, primals: tuple[Any, ...], order: int, tolerance: float |
     step = _step(xs)
     ahead, behind = (trees.flatten(f(*trees.unflatten(structure, _moved(xs, dxs, way * step))))[0] for way in (1, -1))
     slope = _slope(ahead, behind, 2 * step)
-    _agree(f"{name}: ⟨g, J·dx⟩ of jvp and of a small step", ours, _dot(gs, slope), scale, loose)
+    _agree(f"{name}: ⟨g, J·dx⟩ of jvp and of finite differences", ours, _dot(gs, slope), scale, loose)
     if order > 1:
         _check(lambda *p: jvp(f, p, tangents)[1], primals, order - 1, tolerance, rng, f"the jvp of {name}")
         _check(lambda *p: vjp(f, *p)[1](g), primals, order - 1, tolerance, rng, f"the vjp of {name}")
@@ -89,7 +89,7 @@ def _direction(x: Any, rng: Any) -> Any:
     try:
         drawn = np.frompyfunc(lambda n: divide(kind(int(n)), kind(4)), 1, 1)(rng.integers(-9, 10, x.shape))
     except TypeError as error:
-        raise KindError(f"primals: cells of type {kind.__name__} are no numbers that a direction can have: {error}") from None
+        raise KindError(f"primals: cannot draw a random direction for elements of type {kind.__name__}: {error}") from None
     return np.asarray(drawn, dtype=object).reshape(x.shape)
 
 

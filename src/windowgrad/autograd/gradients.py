@@ -1,4 +1,4 @@
-"""What a walk back over a tape gives."""
+"""The result of a backward pass over a tape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Gradients(Mapping[Any, Any]):
-    """Gradients by variable, by id or by name. A variable that the output does not depend on has zeros."""
+    """Gradients by variable, id or name. They are zeros for a variable that the output does not depend on."""
 
     def __init__(self, tape: Tape, found: Mapping[int, Any]) -> None:
         self._tape, self._found = tape, found

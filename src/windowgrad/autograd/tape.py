@@ -40,7 +40,7 @@ class Node(NamedTuple):
 
 
 class Var(Tracer):
-    """A node of a tape, which stands wherever an array stands."""
+    """A variable: a node of a tape, which can be used wherever an array can."""
 
     __slots__ = ("id", "tape")
 
@@ -65,7 +65,7 @@ class Var(Tracer):
 
     @property
     def described(self) -> str:
-        """What an error says of it: `3 conv2d: float32(1, 3, 8, 8)`."""
+        """How errors describe it: `3 conv2d: float32(1, 3, 8, 8)`."""
         return drawing.described(self.tape, self.id)
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class Var(Tracer):
 
 
 class Tape:
-    """Records what is computed with its variables. `timed` also records how long each operator took."""
+    """Records every operator applied to its variables, for `backward`. `timed` also records how long each operator took."""
 
     def __init__(self, *, timed: bool = False) -> None:
         self.nodes: list[Node] = []
@@ -92,9 +92,9 @@ class Tape:
         return tape
 
     def leaf(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Var:
-        """A variable to compute with. The array is not copied: do not write to it while the tape is used."""
+        """A new variable of the tape. The array is not copied: do not write to it while the tape is in use."""
         if name is not None and (not isinstance(name, str) or name in self._names):
-            raise OptionError(f"name={show(name)}: must be a string that no other leaf of the tape has")
+            raise OptionError(f"name={show(name)}: must be a string, different from the names of the other leaves")
         needed = flag("requires_grad", requires_grad)
         var = self._append(Node(name or "leaf", as_value("value", value), requires_grad=needed))
         if name is not None:
@@ -102,11 +102,11 @@ class Tape:
         return var
 
     def leaves(self, values: Iterable[Any]) -> list[Var]:
-        """Variables without a name, of arrays that are known to be values."""
+        """Variables without a name, of arrays that have been checked before."""
         return [self._append(Node("leaf", value)) for value in values]
 
     def var(self, node: int) -> Var:
-        """The variable of a node that is there."""
+        """The variable of an existing node, given by its id or name."""
         return Var(self, self.find(node, range(len(self.nodes))))
 
     def _append(self, node: Node) -> Var:
@@ -133,7 +133,7 @@ class Tape:
                     values[place] = nodes[array.id].value
                     needed = needed or nodes[array.id].requires_grad
                 elif not self._mixes:
-                    raise KindError(f"{step.name}: {array!r} is of another tape; take its .value, or a leaf of it")
+                    raise KindError(f"{step.name}: {array!r} belongs to another tape; use its .value, or a leaf of this tape")
         began = perf_counter() if self._timed else 0.0
         try:
             value, index = run(step.op, asked, step.params, *values) if asked else (step.run(values), None)
@@ -145,20 +145,21 @@ class Tape:
         return self._append(Node(step.name, value, tuple(parents), needed, pull, step.params, seconds)), index
 
     def backward(self, out: Var, grad: Any = None, of: Iterable[Var | int | str] | None = None) -> Gradients:
-        """The gradients of ⟨grad, out⟩ in every leaf that requires one, or in the variables of `of`.
+        """The gradients of ⟨grad, out⟩ with respect to every leaf that requires one, or to the variables `of`.
 
-        `grad` is 1 where it is not given, and then `out` must have one element. May be called again.
+        `grad` is 1 by default, and then `out` must be a scalar. `backward` may be called several times.
         """
         start = self.find(out, range(len(self.nodes)))
         value = self.nodes[start].value
         if grad is None:
             if value.size != 1:
-                raise WindowError(f"grad: must be given, of shape {value.shape}, for an output of {value.size} elements")
+                raise WindowError(f"grad: must be given, with shape {value.shape}, because the output is not a scalar")
             grad = ones_like(value)
         elif (grad := as_value("grad", grad)).shape != value.shape:
-            raise WindowError(f"grad of shape {grad.shape}: must be {value.shape}, that of the output")
+            raise WindowError(f"grad of shape {grad.shape}: must be {value.shape}, the shape of the output")
         elif isinstance(grad, Var) and grad.tape is self:
-            raise KindError(f"grad: {grad!r} is of this tape, which is walked and not recorded; nest wg.grad or wg.jvp instead")
+            said = "belongs to this tape, which does not record its own backward pass; nest wg.grad or wg.jvp instead"
+            raise KindError(f"grad: {grad!r} {said}")
         wanted = [i for i, node in enumerate(self.nodes) if node.requires_grad and not node.parents]
         if of is not None and (isinstance(of, (str, Var)) or not isinstance(of, Iterable) or getattr(of, "ndim", 1) == 0):
             raise KindError(f"of={show(of)}: must be a list of variables, ids or names, not {type(of).__name__}")
@@ -188,12 +189,12 @@ class Tape:
         return {i: zeros_like(nodes[i].value) if g is None else g for i, g in kept.items()}
 
     def find(self, key: Any, among: Any) -> int:
-        """The id of a variable, of a name or of an id."""
+        """The id of a node given by its variable, its name or its id."""
         if isinstance(key, Var) and key.tape is not self:
-            raise KindError(f"{key!r} is of another tape")
+            raise KindError(f"{key!r} belongs to another tape")
         node = key.id if isinstance(key, Var) else self._names.get(key, -1) if isinstance(key, str) else key
         if not is_int(node) or int(node) not in among:
-            raise MissingError(f"{show(key)}: no such node here; a node is named by a variable, its id or its name")
+            raise MissingError(f"{show(key)}: no such node; must be a variable, an id or a name")
         return int(node)
 
     def __repr__(self) -> str:
@@ -203,11 +204,11 @@ class Tape:
         return drawing.table(self)
 
     def to_dot(self) -> str:
-        """The graph in Graphviz's language."""
+        """The graph in the DOT language of Graphviz."""
         return drawing.dot(self)
 
     def to_svg(self) -> str:
-        """The graph as a picture, a text in SVG."""
+        """The graph as a picture: the text of an SVG file."""
         return drawing.svg(self)
 
     _repr_svg_ = to_svg  # what a notebook shows

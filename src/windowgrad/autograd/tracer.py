@@ -1,4 +1,4 @@
-"""A value under differentiation. It stands wherever an array stands, and every operator on it is followed.
+"""Traced values. A traced value can be used wherever an array can, and every operator on it is followed.
 
 Differentiations nest: each has a level, higher the later it began, and an operator is followed by the highest level among its
 arguments. To that level all others are constants, and computing on them lets the lower levels follow in turn. The level goes
@@ -24,7 +24,7 @@ next_level = itertools.count(1).__next__
 
 
 class Tracer:
-    """What all values under differentiation share: shape, dtype and arithmetic. `value` may be a tracer of a lower level."""
+    """Base of all traced values: shape, dtype and arithmetic. `value` may be a tracer of a lower level."""
 
     __slots__ = ()
     __array_ufunc__ = None  # so that NumPy leaves `array + tracer` to the tracer
@@ -66,7 +66,7 @@ class Tracer:
 
     @property
     def chunks(self) -> Any:
-        """How a Dask array is cut; None for others."""
+        """The chunks of a Dask array; None for others."""
         return getattr(self.value, "chunks", None)
 
     @property
@@ -116,9 +116,9 @@ class Tracer:
         return ops.negative(self)
 
     def __bool__(self) -> bool:
-        """Whether it differs from 0: a comparison, as in NumPy. Several values have no truth."""
+        """Whether it differs from 0: a comparison, as in NumPy. An array of several elements has no truth value."""
         if self.size != 1:
-            raise KindError(f"the truth of {self.size} values is ambiguous; write (x > 0).all() or .any()")
+            raise KindError(f"the truth value of {self.size} elements is ambiguous; write (x > 0).all() or .any()")
         return bool(bottom(self))
 
     def __eq__(self, other: object) -> Any:
@@ -141,7 +141,7 @@ class Tracer:
 
     __hash__ = object.__hash__  # by identity, for sets and dicts: equal values are not one variable
 
-    # What makes a plain number of it is refused: the number would be a constant, and its derivative 0 without a word.
+    # Conversions to a plain number are errors: the number would be a constant, and its derivative silently 0.
 
     def __float__(self) -> NoReturn:
         self._refuse("float({})")
@@ -164,25 +164,25 @@ class Tracer:
         self._refuse("math.ceil({})")
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        self._refuse("numpy.asarray({})")
+        self._refuse("numpy.asarray({})", to="NumPy")
 
     def item(self, *_: Any) -> NoReturn:
         self._refuse("{}.item()")
 
     def tolist(self) -> NoReturn:
-        self._refuse("{}.tolist()")
+        self._refuse("{}.tolist()", to="a list")
 
-    def _refuse(self, conversion: str, look: str | None = None) -> NoReturn:
+    def _refuse(self, conversion: str, look: str | None = None, to: str = "a number") -> NoReturn:
         value, path = self, "x"
         while isinstance(value, Tracer):
             value, path = value.value, f"{path}.value"
-        lost = f"{conversion.format('x')} of a value under differentiation would lose its gradient"
-        seen = f"look at the number{'' if self.size == 1 else 's'} by {(look or conversion).format(path)}"
-        raise KindError(f"{lost}; use functions of wg, such as wg.exp(x), or {seen}")
+        lost = f"{conversion.format('x')}: cannot convert a traced value to {to}: the gradient would be lost"
+        shown = f"{(look or conversion).format(path)} for the plain number{'' if self.size == 1 else 's'}"
+        raise KindError(f"{lost}; use functions of wg, such as wg.exp(x), or {shown}")
 
 
 def bottom(value: Any) -> Any:
-    """What is computed with below all differentiations."""
+    """The plain value below all tracers."""
     while isinstance(value, Tracer):
         value = value.value
     return value
@@ -194,25 +194,25 @@ def compared(how: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     for value in (a, b):
         own: Any = type(value)
         if hasattr(own, "__windowgrad__") and own.__eq__ is object.__eq__:
-            raise KindError(f"{_named(value)} cannot be compared: its type has no comparisons")
+            raise KindError(f"cannot compare {_named(value)}: its type defines no comparisons")
     try:
         return how(a, b)
     except WindowgradError:
         raise
     except (TypeError, ValueError) as error:
         kind = KindError if isinstance(error, TypeError) else WindowError
-        raise kind(f"{_named(a)} cannot be compared with {_named(b)}: {error}") from None
+        raise kind(f"cannot compare {_named(a)} with {_named(b)}: {error}") from None
 
 
 def _named(value: Any) -> str:
     if isinstance(value, (np.ndarray, np.generic)):
-        return f"a value of {value.dtype}{value.shape}"
+        return f"an array of {value.dtype}{value.shape}"
     return f"an object of type {type(value).__name__}"
 
 
 NUMBERS = (bool, int, float)
 NO_VALUES = (str, bytes, range, list, tuple, dict, set, frozenset, type(None))
-"""What is no value, and must not be read: a range may be endless."""
+"""Types that are not values, and are not converted: a range may be endless."""
 
 
 def as_value(name: str, value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Derivatives of functions. Arguments and results may be nested tuples, lists, dicts and dataclasses of arrays.
 
-All of them nest: what is differentiated may differentiate inside.
+All transforms nest: a function may itself compute derivatives.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.arguments import MOST_AXES, is_int
+from windowgrad.arguments import MOST_AXES, counted, is_int
 from windowgrad.autograd import trees
 from windowgrad.autograd.arrays import add, multiply, reshape
 from windowgrad.autograd.pushing import Pushed, parts
@@ -24,7 +24,7 @@ Function = Callable[..., Any]
 
 
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """(f(*primals), J·tangents): the value, and how it moves when the arguments move by `tangents`. Forward mode."""
+    """Forward mode: (f(*primals), J·tangents), the value and its directional derivative along `tangents`."""
     _check("f", f, primals=primals, tangents=tangents)
     xs, structure = trees.values("primals", tuple(primals))
     dxs = trees.matched("tangents", tuple(tangents), structure, xs, "primals")
@@ -37,7 +37,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
 
 
 def vjp(f: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """(f(*primals), pull): the value, and the function from its gradient to the gradients of the arguments. Backward mode."""
+    """Backward mode: (f(*primals), pull), where `pull(g)` maps a cotangent of the result to those of the arguments, Jᵀ·g."""
     _check("f", f)
     xs, structure = trees.values("primals", primals)
     tape = Tape.within()
@@ -62,7 +62,7 @@ def _is_of(value: Any, tape: Tape) -> bool:
 
 
 def value_and_grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
-    """The function that gives f(*args) and its gradient in the argument `argnums`, or in several of them as a tuple."""
+    """A function that returns f(*args) and the gradient of f, as `grad` does."""
     _check("f", f)
     places = _places(argnums)
 
@@ -78,8 +78,8 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..
 
         y, pull = vjp(partly, *(args[place] for place in chosen))
         if not hasattr(y, "size") or y.size != 1:
-            shape = f"of shape {tuple(y.shape)}" if hasattr(y, "shape") else f"a {type(y).__name__}"
-            raise WindowError(f"the result is {shape}: a gradient is of one number; sum it, or use vjp or jacobian")
+            given = f"an array of shape {tuple(y.shape)}" if hasattr(y, "shape") else f"a {type(y).__name__}"
+            raise WindowError(f"grad needs a function that returns a scalar, not {given}; sum it, or use vjp or jacobian")
         found = pull(ones_like(y))
         return y, found if isinstance(argnums, (tuple, list)) else found[0]
 
@@ -87,7 +87,10 @@ def value_and_grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..
 
 
 def grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """The function that gives the gradient of f, whose result is one number, in the argument `argnums` or in several."""
+    """A function that returns the gradient of f, which returns a scalar, with respect to its argument `argnums`.
+
+    If `argnums` is a tuple, the gradients come as a tuple.
+    """
     both = value_and_grad(f, argnums)
 
     @wraps(f)
@@ -98,7 +101,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
 
 
 def hvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
-    """The Hessian of f, whose result is one number, times `tangents`: forward over backward, without the Hessian itself."""
+    """The Hessian of f, which returns a scalar, times `tangents`: forward over backward mode, the Hessian is never formed."""
     _check("f", f, primals=primals, tangents=tangents)
     _, moved = jvp(grad(f, tuple(range(len(primals)))), primals, tangents)
     result: tuple[Any, ...] = moved
@@ -106,10 +109,10 @@ def hvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
 
 
 def jacobian(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """The function that gives every derivative of every result: arrays of shape `result.shape + argument.shape`.
+    """A function that returns the Jacobian of f with respect to its argument `argnums`.
 
-    They are nested as the result is, and inside as the argument. Forward mode where the arguments have fewer elements than
-    the results, backward mode otherwise.
+    Its arrays are of shape `result.shape + argument.shape`, in the structure of the result, and inside it of the argument.
+    Forward mode is used where the arguments have fewer elements than the results, backward mode otherwise.
     """
     _check("f", f)
     places = _places(argnums)
@@ -131,8 +134,8 @@ def jacobian(f: Function, argnums: int | Sequence[int] = 0) -> Callable[..., Any
         ys, pull = vjp(flat, *xs)
         for shape in (y.shape + x.shape for y in ys for x in xs):
             if len(shape) > MOST_AXES:
-                has = f"the result's and the argument's, has {len(shape)} axes"
-                raise WindowError(f"the derivative of shape {show(shape)}, {has}: an array has at most {MOST_AXES}")
+                has = f"has {len(shape)} axes (those of the result, then of the argument)"
+                raise WindowError(f"the Jacobian of shape {show(shape)} {has}: an array has at most {MOST_AXES}")
         if sum(y.size for y in ys) <= sum(x.size for x in xs):
             rows = [_stacked([pull(basis) for basis in _bases(ys, k)], ys[k], xs, front=True) for k in range(len(ys))]
         else:
@@ -184,10 +187,10 @@ def _chosen(places: Sequence[int], given: int) -> list[int]:
     said = show(places[0] if len(places) == 1 else tuple(places))
     for place in places:
         if not -given <= place < given:
-            raise OptionError(f"argnums={said}: there is no such argument, {given} were given")
+            raise OptionError(f"argnums={said}: out of range, {counted('argument', given)} given")
     chosen = [place % given for place in places]
     if len(set(chosen)) < len(chosen):
-        raise OptionError(f"argnums={said}: names an argument twice")
+        raise OptionError(f"argnums={said}: must not name an argument twice")
     return chosen
 
 

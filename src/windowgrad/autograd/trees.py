@@ -21,7 +21,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     try:
         leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
     except RecursionError:
-        raise KindError(f"{show(tree)}: is nested too deeply, perhaps it holds itself") from None
+        raise KindError(f"{show(tree)}: is nested too deeply, or contains itself") from None
     while new := set(filter(is_record, set(map(type, leaves)))):
         for kind in new:
             register(kind)
@@ -64,7 +64,7 @@ def register(kind: Any) -> None:
 
 
 def values(name: str, tree: Any) -> tuple[list[Any], Any]:
-    """The leaves as arrays, and the structure; a leaf that is no number is an error that says where it stands."""
+    """The leaves as arrays, and the structure; the error for a leaf that is not a number names its position."""
     leaves, structure = flatten(tree)
     return _as_values(name, leaves, structure), structure
 
@@ -88,12 +88,12 @@ def matched(name: str, tree: Any, structure: Any, like: Sequence[Any], what: str
     """The leaves of `tree`, which must have the structure and the shapes of `like`."""
     leaves, given = flatten(tree)
     if given != structure:
-        raise WindowError(f"{name}: must be nested as {what}: {_plain(structure)}, not {_plain(given)}")
+        raise WindowError(f"{name}: must have the same structure as {what}: {_plain(structure)}, not {_plain(given)}")
     leaves = _as_values(name, leaves, structure)
     for i, (leaf, right) in enumerate(zip(leaves, like, strict=True)):
         if leaf.shape != right.shape:
             where = name + place(structure.paths()[i])
-            raise WindowError(f"{where} of shape {leaf.shape}: must be {right.shape}, that of {what}")
+            raise WindowError(f"{where} of shape {leaf.shape}: must be {right.shape}, the shape of {what}")
     return leaves
 
 

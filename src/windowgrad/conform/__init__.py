@@ -1,4 +1,4 @@
-"""Check other implementations against the specification. `windowgrad conform` is this; `Adapter` is for your own."""
+"""Checks of other implementations against the specification: `windowgrad conform`. `Adapter` is the base for your own."""
 
 from windowgrad.conform.adapter import Adapter, Implementation, arguments, arrays_of, first_reason
 from windowgrad.conform.case import Case

@@ -1,7 +1,7 @@
-"""What an implementation is to `conform`: a text that computes a case with the implementation's own functions.
+"""Adapters: an implementation is checked by a generated program that computes a case with its own functions.
 
-The text that is run is the text that is shown: a reproduction is never a translation. `Adapter` writes most of it; an adapter
-of your own says how to import, which arguments the documentation has, and how the call is written.
+The program that is run is the one that is shown as a reproduction. `Adapter` writes most of it; an adapter of your own says
+what to import, which arguments the documentation has, and how the call is written.
 
 An adapter has a table of the implementation's own names, by those of our functions. What is not in it, the implementation
 does not have, so a new operator is unsupported until somebody writes its name there.
@@ -20,15 +20,15 @@ from windowgrad.conform.case import Array, Case
 
 @runtime_checkable
 class Implementation(Protocol):
-    """All that `conform` asks for."""
+    """The protocol of an adapter: what `conform` needs to know of an implementation."""
 
     @property
     def name(self) -> str:
-        """How it is asked for on the command line."""
+        """Its name on the command line."""
 
     @property
     def title(self) -> str:
-        """How it is shown."""
+        """Its name in reports."""
 
     @property
     def package(self) -> str:
@@ -44,16 +44,16 @@ class Implementation(Protocol):
 
     @property
     def most(self) -> int | None:
-        """At most so many checks, for one that takes long over each; None is all."""
+        """The most checks to run, for an implementation that is slow; None for all."""
 
     def supports(self, case: Case, check: str) -> str | None:
-        """None, or why the implementation's own documentation does not have this."""
+        """None, or the reason why the implementation does not support this according to its own documentation."""
 
     def call(self, case: Case) -> str:
         """The expression that computes y from x (and weight, bias)."""
 
     def program(self, case: Case, check: str) -> str:
-        """A Python text by itself that leaves the answer in `got`: an array, or a tuple with one gradient per array."""
+        """A complete Python program that leaves the answer in `got`: an array, or a tuple with one gradient per array."""
 
 
 @runtime_checkable
@@ -69,7 +69,7 @@ class Together(Implementation, Protocol):
 
 
 class Adapter:
-    """The base of adapters: NumPy arrays in, a call, an array out."""
+    """Base class of adapters: NumPy arrays in, a call, an array out."""
 
     name: str = ""
     title: str = ""
@@ -78,7 +78,7 @@ class Adapter:
     imports: str = ""
     most: int | None = None
     convert: str = "{}"
-    """How a NumPy array becomes one of the implementation's."""
+    """The expression that converts a NumPy array to one of the implementation."""
 
     def supports(self, case: Case, check: str) -> str | None:
         return None if check == "forward" else f"it gives no {check}"
@@ -176,5 +176,5 @@ NO_TIES = "it has no choice among ties"
 
 
 def first_reason(*reasons: tuple[bool, str]) -> str | None:
-    """The first that holds."""
+    """The first reason whose condition is true, or None."""
     return next((why for holds, why in reasons if holds), None)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class AdapterError(Exception):
-    """A method of an adapter raised, or gave something else than it should."""
+    """A method of an adapter raised an error, or returned a wrong type."""
 
 
 def of_adapter(adapter: Implementation, method: str, kind: type[T], *given: Any) -> T:
@@ -28,7 +28,7 @@ def of_adapter(adapter: Implementation, method: str, kind: type[T], *given: Any)
         found = getattr(adapter, method)(*given)
         if isinstance(found, kind):
             return found
-        raise AdapterError(f"the adapter's {method} gave a {type(found).__name__} instead of a {kind.__name__}")
+        raise AdapterError(f"the adapter's {method} returned {type(found).__name__} instead of {kind.__name__}")
     except AdapterError:
         raise
     except (Exception, SystemExit) as error:
@@ -44,7 +44,7 @@ def why_not(adapter: Implementation, case: Case, check: str) -> str | None:
     why = of_adapter(adapter, "supports", object, case, check)
     if why is None or isinstance(why, str):
         return None if why is None else printable(why)
-    raise AdapterError(f"the adapter's supports gave a {type(why).__name__} instead of None or a reason")
+    raise AdapterError(f"the adapter's supports returned {type(why).__name__} instead of None or str")
 
 
 def unsupported(adapter: Implementation, question: Question) -> Result | None:
@@ -78,7 +78,7 @@ def judged(question: Question, right: dict[str, Array], described: Any, together
     try:
         got = [answer_of(part) for part in described]
     except (TypeError, ValueError) as error:
-        return Result(case, number, check, "crashes", message=printable(f"it gave no answer that can be read: {error}"))
+        return Result(case, number, check, "crashes", message=printable(f"its answer cannot be read: {error}"))
     difference = compared(case, check, right, got)
     return Result(case, number, check, "differs" if difference else "agrees", difference, together=together)
 

@@ -38,7 +38,7 @@ CASES = 145 * len(OPS) // 2
 
 @dataclass(frozen=True)
 class Request:
-    """What the command was asked for."""
+    """The options of the command."""
 
     names: Sequence[str] = ()
     adapters: Sequence[str] = ()
@@ -79,12 +79,12 @@ def conform(request: Request, console: Console) -> int:
 
 
 def check_reports(request: Request) -> None:
-    """Refuse reports that cannot be written before hours are spent on them."""
+    """Raise an error for reports that cannot be written, before hours are spent on them."""
     seen: dict[Path, str] = {}
     for option, path in request.reports.items():
         check_place(option, path)
         if other := seen.get(path.resolve()):
-            raise OptionError(f"{option}={str(path)!r}: is the file of {other} too")
+            raise OptionError(f"{option}={str(path)!r}: is also the file of {other}")
         seen[path.resolve()] = option
 
 
@@ -128,7 +128,7 @@ def implementations(names: Sequence[str], own: Sequence[str]) -> list[Implementa
     for text in dict.fromkeys(own):
         adapter = loaded(text)
         if any(adapter.name == other.name for other in chosen):
-            raise OptionError(f"adapter={text!r}: its name {adapter.name!r} is taken already")
+            raise OptionError(f"adapter={text!r}: its name {adapter.name!r} is already taken")
         chosen.append(adapter)
     return chosen or list(ADAPTERS)
 
@@ -147,14 +147,14 @@ def loaded(text: str) -> Implementation:
         sys.path.pop(0)
     if not isinstance(found, Implementation):
         raise OptionError(
-            f"adapter={text!r}: lacks some of name, title, package, requires, imports, most, supports, call, program"
+            f"adapter={text!r}: must have name, title, package, requires, imports, most, supports, call and program"
         )
     check_adapter(text, found)
     return found
 
 
 def check_adapter(text: str, found: Implementation) -> None:
-    """Refuse attributes that are of another kind than they should be."""
+    """Raise an error for attributes of a wrong type."""
     most = found.most
     wanted = {
         "name, title and package": all(isinstance(t, str) and t.strip() for t in (found.name, found.title, found.package)),
@@ -165,7 +165,7 @@ def check_adapter(text: str, found: Implementation) -> None:
     kinds = {"imports": "a string", "requires": "a tuple of names", "most": "a positive number or None"}
     for names, holds in wanted.items():
         if not holds:
-            raise OptionError(f"adapter={text!r}: {names} must be {kinds.get(names, 'strings with a letter in them')}")
+            raise OptionError(f"adapter={text!r}: {names} must be {kinds.get(names, 'strings that are not blank')}")
 
 
 def selected(only: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

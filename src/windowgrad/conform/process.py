@@ -150,7 +150,7 @@ class Worker:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or found.get("number") != self.asked:
-            raise NoAnswerError(f"it wrote {len(got)} bytes on the channel that are not its answer")
+            raise NoAnswerError(f"it wrote {len(got)} bytes to the channel that are not its answer")
         return found
 
     def _wait(self, late: float, writing: bool = False) -> None:
@@ -200,7 +200,7 @@ class Worker:
             elif "ended" in found:
                 raise NoAnswerError(ended(found["ended"]))
         if not got:
-            raise NoAnswerError("the process that watches it was ended")
+            raise NoAnswerError("the process that monitors it was killed")
 
     def _has_ended(self) -> bool:
         """Whether it ended since it last answered, or wrote something nobody asked for."""
@@ -222,8 +222,8 @@ class Worker:
 
 def ended(status: int) -> str:
     if status >= 0:
-        return f"it ended with status {status}"
+        return f"it exited with status {status}"
     try:
-        return f"it was ended by {signal.Signals(-status).name}"
+        return f"it was killed by {signal.Signals(-status).name}"
     except ValueError:  # a signal without a name
-        return f"it was ended by signal {-status}"
+        return f"it was killed by signal {-status}"

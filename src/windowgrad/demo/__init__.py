@@ -1,4 +1,4 @@
-"""The demonstration: a small network learns to read digits, and its gradient is held against exact fractions."""
+"""The demonstration: a small network learns to read digits, and its gradient is checked against exact fractions."""
 
 from windowgrad.demo.show import Options, run
 

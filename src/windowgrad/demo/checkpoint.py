@@ -27,13 +27,13 @@ def save(path: Path, recipe: Recipe, state: State) -> None:
 
 
 def load(path: Path) -> tuple[Recipe, State]:
-    """What was saved; an error in one line says why a file is none of ours."""
+    """What was saved; the error for any other file says in one line what is wrong."""
     if not path.exists():
-        raise OptionError(f"{path}: there is no such file; a run without --resume makes it")
+        raise OptionError(f"{path}: does not exist; a run without --resume creates it")
     with usable(path):
         content, notes = nn.load(path), nn.load_extra(path)
     if notes.get("kind") != KIND:
-        raise OptionError(f"{path}: holds parameters, but is no checkpoint of `windowgrad demo`")
+        raise OptionError(f"{path}: contains parameters, but is not a checkpoint of `windowgrad demo`")
     try:
         recipe = Recipe(**notes["recipe"])
         params, moments = content
@@ -42,7 +42,7 @@ def load(path: Path) -> tuple[Recipe, State]:
         if shapes(state) != shapes(begin(recipe)):
             raise ValueError("its parameters are not those of this network")
     except (KeyError, TypeError, ValueError, WindowgradError) as error:
-        raise OptionError(f"{path}: is a checkpoint that this version cannot go on with ({error})") from None
+        raise OptionError(f"{path}: is a checkpoint that this version cannot resume ({error})") from None
     return recipe, state
 
 

@@ -35,7 +35,7 @@ class Options:
 
 
 def run(options: Options, console: Console) -> None:
-    """The whole demonstration. Ctrl-C while it trains leaves a checkpoint to go on from."""
+    """The whole demonstration. Ctrl-C while it trains leaves a checkpoint to resume from."""
     for flag, path in (("--picture", options.picture), ("--checkpoint", options.checkpoint)):
         check_place(flag, path)
     if options.picture.suffix.lower() not in picture.FORMATS:
@@ -72,8 +72,8 @@ def started(options: Options) -> tuple[Recipe, State]:
     recipe, state = checkpoint.load(options.checkpoint)
     for name, value in asked.items():
         if value != getattr(recipe, name):
-            had = f"the training in {options.checkpoint} has --{name}={getattr(recipe, name)}"
-            raise OptionError(f"--{name}={show(value)}: {had}, and goes on with it")
+            had = f"must be {getattr(recipe, name)}, as in {options.checkpoint}"
+            raise OptionError(f"--{name}={show(value)}: {had}, to resume it")
     return recipe, state
 
 
@@ -82,7 +82,7 @@ def last_epoch(asked: int | None, begun: int) -> int:
     if asked is None:
         return max(EPOCHS, begun)
     if asked < max(1, begun):
-        why = f"{begun} in the checkpoint have begun" if begun else "there is nothing to show without training"
+        why = f"{begun} have started in the checkpoint" if begun else "there is nothing to show without training"
         raise OptionError(f"--epochs={asked}: must be at least {max(1, begun)}, {why}")
     return asked
 
@@ -105,8 +105,8 @@ def train(path: Path, recipe: Recipe, state: State, epochs: int, data: tuple[Dig
     except KeyboardInterrupt:
         checkpoint.save(path, recipe, state)
         epoch, step = divmod(len(state.losses), count)
-        say(console, f"stopped in epoch {epoch + 1} after {step} of {count} steps, which are in {path};")
-        say(console, f"to go on: {resuming(path, epochs)}")
+        say(console, f"stopped in epoch {epoch + 1} after {step} of {count} steps, saved in {path};")
+        say(console, f"to resume: {resuming(path, epochs)}")
         raise
     checkpoint.save(path, recipe, state)
     say(console, f"trained {len(state.losses) - before} steps in {time.perf_counter() - began:.1f} s")
@@ -114,7 +114,7 @@ def train(path: Path, recipe: Recipe, state: State, epochs: int, data: tuple[Dig
 
 
 def resuming(path: Path, epochs: int) -> str:
-    """The command that goes on."""
+    """The command that resumes."""
     where = "" if path == Options.checkpoint else f" --checkpoint {shlex.quote(str(path))}"
     return f"windowgrad demo --resume{where}{'' if epochs == EPOCHS else f' --epochs {epochs}'}"
 

@@ -1,4 +1,4 @@
-"""Layers as frozen descriptions; parameters are plain values you hold.
+"""Neural network layers. A layer is an immutable description; its parameters are plain values that you keep.
 
 model = nn.Sequential(nn.Conv(8, (3, 3), padding=1), nn.ReLU(), nn.MaxPool((2, 2)), nn.Flatten(), nn.Linear(10))
 params = model.init(numpy.random.default_rng(0), (64, 1, 28, 28))

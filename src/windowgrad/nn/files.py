@@ -1,7 +1,7 @@
-"""Parameters in a file: a `safetensors` file whose metadata tells how the arrays are nested.
+"""Parameters in a file: a `safetensors` file whose metadata holds the structure of the nested values.
 
-Arrays are named by where they stand ("0.weight"), which are also PyTorch's names for the weights of a `Sequential`.
-Nothing in a file is ever executed, and a checksum tells whether it is what was written.
+Arrays are named by their position ("0.weight"), which is also PyTorch's name for the weight of a layer in a `Sequential`.
+Nothing in a file is ever executed, and a checksum detects damage.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Path = str | os.PathLike[str]
 
 OTHERS = {
     # the first bytes   who writes such a file
-    b"PK\x03\x04": "a zip archive, as torch.save and numpy.savez write",
-    b"\x93NUMPY": "an array of numpy.save",
+    b"PK\x03\x04": "a zip archive, such as torch.save and numpy.savez write",
+    b"\x93NUMPY": "a file of numpy.save",
     b"\x89HDF": "an HDF5 file",
-    b"\x80": "a pickle, perhaps, and what a pickle holds may run code",
+    b"\x80": "probably a pickle, which can execute code when it is loaded",
 }
 
 
 def save(path: Path, params: Any, *, extra: Mapping[str, Any] | None = None) -> None:
-    """Store nested tuples, lists and dicts of arrays and plain values, and `extra`, which `load_extra` gives back.
+    """Store nested tuples, lists and dicts of arrays and plain values, and `extra`, which `load_extra` returns.
 
-    The file is replaced as a whole: whatever interrupts the writing, `path` is the old file or the new one. Its permissions
-    are kept, and only a regular file is replaced. The same content is the same bytes.
-    `extra` is a small dict of what JSON can say: numbers, strings, None, lists and dicts (a tuple comes back as a list).
+    The file is replaced atomically: if writing is interrupted, `path` is still the old file. Its permissions are kept, and
+    only a regular file is replaced. The same content always gives the same bytes.
+    `extra` is a small dict of JSON values: numbers, strings, None, lists and dicts (a tuple comes back as a list).
     """
     with loading:
         from safetensors.numpy import save as serialised
@@ -51,7 +51,7 @@ def save(path: Path, params: Any, *, extra: Mapping[str, Any] | None = None) -> 
         structure = json.dumps(_flattened(params, (), arrays))
         notes = json.dumps(_plain({} if extra is None else extra))
     except RecursionError:
-        raise KindError("params or extra: is nested too deeply, perhaps it holds itself") from None
+        raise KindError("params or extra: is nested too deeply, or contains itself") from None
     except ValueError as error:  # an integer of more digits than Python writes
         raise OptionError(f"params or extra: cannot be written as JSON: {error}") from None
     about = {"format": FORMAT, "version": str(VERSION), "structure": structure, "extra": notes}
@@ -63,14 +63,14 @@ def save(path: Path, params: Any, *, extra: Mapping[str, Any] | None = None) -> 
 
 
 def load(path: Path) -> Any:
-    """What `save` stored there: the same nesting of the same arrays and values."""
+    """The parameters that `save` stored in a file, with the same structure."""
     arrays, about = _read(path)
     with _blaming(path):
         return _nested(json.loads(about["structure"]), arrays)
 
 
 def load_extra(path: Path) -> dict[str, Any]:
-    """The `extra` that was stored with the parameters; {} where there was none."""
+    """The `extra` that `save` stored with the parameters; {} if there was none."""
     _, about = _read(path)
     with _blaming(path):
         return dict(json.loads(about["extra"]))
@@ -90,7 +90,7 @@ def _flattened(value: Any, path: tuple[Any, ...], arrays: Arrays) -> Any:
     if type(value) is dict:
         for key in value:
             if type(key) is not str:
-                raise KindError(f"params{place(path)}: a key must be a string, not {show(key)}")
+                raise KindError(f"params{place(path)}: keys must be strings, not {show(key)}")
         return {"dict": {key: _flattened(entry, (*path, key), arrays) for key, entry in value.items()}}
     wanted = "a NumPy array, a tuple, a list, a dict, a number, a string or None"
     raise KindError(f"params{place(path)}: must be {wanted}, not {type(value).__module__}.{type(value).__qualname__}")
@@ -98,9 +98,7 @@ def _flattened(value: Any, path: tuple[Any, ...], arrays: Arrays) -> Any:
 
 def _named(array: Any, path: tuple[Any, ...], arrays: Arrays) -> str:
     if array.dtype.name not in KINDS:
-        raise KindError(
-            f"params{place(path)}: an array of {array.dtype} cannot be stored; it must be one of {', '.join(KINDS)}"
-        )
+        raise KindError(f"params{place(path)}: unsupported dtype {array.dtype}; must be one of {', '.join(KINDS)}")
     name = ".".join(map(str, path)).encode("utf-8", "backslashreplace").decode()
     while name in arrays or name == "__metadata__":  # the one name that safetensors keeps for itself
         name += "~"
@@ -129,7 +127,7 @@ def _plain(value: Any, path: tuple[Any, ...] = ()) -> Any:
     if isinstance(value, Mapping) and all(type(key) is str for key in value):
         return {key: _plain(entry, (*path, key)) for key, entry in value.items()}
     wanted = "a number, a string, None, a list, or a dict with strings as keys" if path else "a dict with strings as keys"
-    raise KindError(f"extra{place(path)}={show(value)}: must be {wanted}, as JSON has them, not {type(value).__qualname__}")
+    raise KindError(f"extra{place(path)}={show(value)}: must be {wanted} (JSON), not {type(value).__qualname__}")
 
 
 def _checksum(arrays: Arrays, *texts: str) -> str:
@@ -163,7 +161,7 @@ def _path(path: Any) -> str:
             raise ValueError("embedded null byte")
         os.fsencode(name)  # half of a character has no bytes
     except ValueError as error:
-        raise OptionError(f"path={show(path)}: must be the name of a file: {error}") from None
+        raise OptionError(f"path={show(path)}: must be a file name: {error}") from None
     return name
 
 
@@ -184,32 +182,34 @@ def _read(path: Path) -> tuple[Arrays, Mapping[str, str]]:
     with _blaming(path):
         _check_version(path, about)
         if about["checksum"] != _checksum(arrays, about["structure"], about["extra"]):
-            raise ValueError("its checksum does not fit its content")
+            raise ValueError("checksum mismatch")
     return arrays, about
 
 
 def _check_version(path: Path, about: Mapping[str, str]) -> None:
     if about.get("format") != FORMAT:
-        says = f"format {show(about['format'])}" if "format" in about else "no format"
-        raise OptionError(f"{os.fsdecode(path)}: a safetensors file, but not one of windowgrad's: its metadata says {says}")
+        found = f"format {show(about['format'])}" if "format" in about else "no format"
+        raise OptionError(
+            f"{os.fsdecode(path)}: is a safetensors file, but not written by windowgrad: its metadata has {found}"
+        )
     if int(about["version"]) > VERSION:
-        newer = f"has version {show(int(about['version']))} of the format, and this windowgrad reads version {VERSION}"
-        raise OptionError(f"{os.fsdecode(path)}: {newer}; a newer windowgrad reads it")
+        newer = f"has version {show(int(about['version']))} of the file format, this windowgrad reads version {VERSION}"
+        raise OptionError(f"{os.fsdecode(path)}: {newer}; install a newer windowgrad")
 
 
 def _instead(data: bytes, error: Exception) -> str:
-    """What a file seems to be that is no safetensors file."""
+    """What a file seems to be that is not a safetensors file."""
     if not data:
         return "is empty"
     for start, what in OTHERS.items():
         if data.startswith(start) and data[8:9] != b"{":  # a safetensors file may start with any byte
-            return f"is no safetensors file but {what}"
-    return f"is no safetensors file, or is cut off or damaged ({str(error).removeprefix('Error while deserializing: ')})"
+            return f"is not a safetensors file but {what}"
+    return f"is not a safetensors file, or is truncated or damaged ({str(error).removeprefix('Error while deserializing: ')})"
 
 
 @contextmanager
 def _blaming(path: Path) -> Iterator[None]:
-    """Around the reading of what only `save` writes: where it cannot be read, the file is damaged."""
+    """Around the reading of what only `save` writes: an error there means that the file is damaged."""
     try:
         yield
     except OptionError:

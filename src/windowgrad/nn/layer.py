@@ -1,4 +1,4 @@
-"""What every layer is: a description that knows its shapes, makes its parameters, and applies them.
+"""The base of all layers: a description that knows its shapes, makes its parameters and applies them.
 
 A layer of your own is a frozen dataclass derived from `Layer` with `result` and `apply`, and `sizes` if it has parameters.
 """
@@ -25,20 +25,20 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Layer(ABC):
-    """A frozen description, equal to every other that means the same. It holds no parameters: they are values you hold."""
+    """An immutable description of a layer. It holds no parameters: `init` returns them, and every call is given them."""
 
     # --- what a layer says of itself ---
 
     @abstractmethod
     def result(self, shape: Shape) -> Shape:
-        """The shape of the output for an input of this shape, or the error that says why there is none."""
+        """The shape of the output for an input of this shape, or an error that says what does not fit."""
 
     def sizes(self, shape: Shape) -> dict[str, Shape]:
         """The shapes of the parameters for an input of this shape, by name; the weight is the first."""
         return {}
 
     def work(self, shape: Shape) -> int:
-        """The multiplications that are added up for an input of this shape."""
+        """The number of multiply-adds for an input of this shape."""
         return 0
 
     @abstractmethod
@@ -48,16 +48,16 @@ class Layer(ABC):
     # --- what follows from it ---
 
     def out_shape(self, in_shape: Shape) -> Shape:
-        """The shape of the output, batch axis included. Nothing is computed; an error names the layer that does not fit."""
+        """The shape of the output, batch axis included. Nothing is computed; an error names the layer it occurs in."""
         shape = shape_given(in_shape)
         with Saying("{!r}: ", self):
             return self.result(shape)
 
     def init(self, rng: np.random.Generator, in_shape: Shape, dtype: Any = np.float32) -> Any:
-        """Parameters for inputs of this shape: each is drawn evenly from ±1/√fan_in, as PyTorch does by default.
+        """Parameters for inputs of this shape, drawn uniformly from ±1/√fan_in, as PyTorch does by default.
 
         `fan_in` is the number of weights per entry of the weight's first axis. The same generator gives the same
-        numbers whatever the dtype; nothing is drawn when the shape does not fit.
+        numbers for every dtype; nothing is drawn if the shape does not fit.
         """
         kind = check_init(rng, dtype)
         self.out_shape(in_shape)
@@ -76,7 +76,7 @@ class Layer(ABC):
         return table(type(self).__name__, shape, self.rows(shape, ""))
 
     def rows(self, in_shape: Shape, place: str) -> list[Row]:
-        """The layer in the table; `place` is where it stands, as in `params`."""
+        """The rows of the layer in the table; `place` is its position, as in `params`."""
         out = self.out_shape(in_shape)
         parameters = sum(math.prod(size) for size in self.sizes(in_shape).values())
         return [Row(place, repr(self), out, parameters, self.work(in_shape))]
@@ -86,7 +86,7 @@ class Layer(ABC):
 
 
 def shape_given(in_shape: object) -> Shape:
-    """The shape of an input, which an array can have."""
+    """The shape of an input, checked to be possible for an array."""
     shape = ints("in_shape", in_shape, least=0)
     for axis, n in enumerate(shape):
         if n > sys.maxsize:
@@ -160,7 +160,7 @@ def checked(params: Any, sizes: dict[str, Shape], shape: Shape) -> Mapping[str, 
         raise KindError(f"params={show(params)}: must be {wanted}, not {type(params).__name__}")
     if params.keys() != sizes.keys():
         has = _listed({str(name): () for name in params})
-        shapes = f", of {' and '.join(map(str, sizes.values()))}" if sizes else ""
+        shapes = f", of shapes {' and '.join(map(str, sizes.values()))}" if sizes else ""
         raise WindowError(f"params has {has}: must have {_listed(sizes)}{shapes}")
     for name, size in sizes.items():
         if (given := shape_of(f'params["{name}"]', params[name])) != size:
@@ -169,4 +169,4 @@ def checked(params: Any, sizes: dict[str, Shape], shape: Shape) -> Mapping[str, 
 
 
 def _listed(sizes: Mapping[str, Shape]) -> str:
-    return " and ".join(f'"{name}"' for name in sizes) or "nothing"
+    return " and ".join(f'"{name}"' for name in sizes) or "no entries"

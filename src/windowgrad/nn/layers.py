@@ -1,4 +1,4 @@
-"""Convolutions, the dense layer, and what stands between them. Weights have the layout of PyTorch's."""
+"""Convolutions, the dense layer, activations and flatten. Weights have PyTorch's layout."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class ConvTranspose(Layer):
 
 @dataclass(frozen=True, repr=False)
 class Linear(Layer):
-    """x · weightᵀ + bias on the last axis, with a weight (out_features, in) and a bias (out_features,)."""
+    """The dense layer x · weightᵀ + bias on the last axis, with weight (out_features, in) and bias (out_features,)."""
 
     out_features: int
     bias: bool = True
@@ -116,7 +116,7 @@ class Linear(Layer):
 
     def sizes(self, shape: Shape) -> dict[str, Shape]:
         if not shape or shape[-1] < 1:
-            raise WindowError(f"x of shape {shape}: must have a last axis, and at least one entry on it")
+            raise WindowError(f"x of shape {shape}: must have at least one axis, the last one not empty")
         return with_bias(self.bias, (self.out_features, shape[-1]), self.out_features)
 
     def result(self, shape: Shape) -> Shape:
@@ -133,7 +133,7 @@ class Linear(Layer):
 
 @dataclass(frozen=True, repr=False)
 class ReLU(Layer):
-    """max(x, 0), cell by cell."""
+    """`relu`: max(x, 0), elementwise."""
 
     def result(self, shape: Shape) -> Shape:
         return shape
@@ -144,7 +144,7 @@ class ReLU(Layer):
 
 @dataclass(frozen=True, repr=False)
 class Tanh(Layer):
-    """The hyperbolic tangent, cell by cell."""
+    """`tanh`: the hyperbolic tangent, elementwise."""
 
     def result(self, shape: Shape) -> Shape:
         return shape
@@ -155,7 +155,7 @@ class Tanh(Layer):
 
 @dataclass(frozen=True, repr=False)
 class Flatten(Layer):
-    """All axes but the first, which is the batch, in one."""
+    """`flatten`: all axes but the first, the batch, become one."""
 
     def result(self, shape: Shape) -> Shape:
         return FlattenParams().out_shape(shape)

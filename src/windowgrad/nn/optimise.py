@@ -1,4 +1,4 @@
-"""Optimisers as pure functions: new parameters and a new state from old ones; nothing given is ever written.
+"""Optimisers as pure functions: they return new parameters and a new state, and never write to their arguments.
 
 The state is a plain nested value, so `save` stores it as it stores parameters.
 """
@@ -21,7 +21,7 @@ from windowgrad.errors import place as shown_place
 from windowgrad.loading import loading
 
 PIECE = 1 << 15
-"""Cells that are updated at a time: few enough that all passes over them find them in the cache."""
+"""Elements that are updated at a time: few enough to stay in the cache for all passes."""
 
 LAST_STEP = 2**53
 """Steps are counted in float64."""
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Optimiser(ABC):
-    """`state = init(params)`, then `params, state = update(params, grads, state)` in each step."""
+    """Base of the optimisers: `state = init(params)`, then `params, state = update(params, grads, state)` in each step."""
 
     @abstractmethod
     def init(self, params: Any) -> Any:
@@ -38,23 +38,23 @@ class Optimiser(ABC):
 
     @abstractmethod
     def update(self, params: Any, grads: Any, state: Any) -> tuple[Any, Any]:
-        """Parameters and state after a step; `grads` is nested as `params` is."""
+        """Parameters and state after a step; `grads` has the structure of `params`."""
 
 
 def sgd(learning_rate: float, momentum: float = 0.0) -> Optimiser:
-    """Steps against the gradient; with momentum, against a sum of gradients in which the past counts less and less."""
+    """Stochastic gradient descent, with momentum if it is not 0: velocity = momentum · velocity + gradient."""
     return SGD(_between("learning_rate", learning_rate, math.inf), _between("momentum", momentum, 1))
 
 
 def adam(learning_rate: float, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimiser:
-    """Adam: the mean of the gradients by the root of the mean of their squares, both corrected for starting at zero."""
+    """Adam: running means of the gradients and of their squares, both with bias correction."""
     rate, least = _between("learning_rate", learning_rate, math.inf), _between("eps", eps, math.inf)
     return Adam(float(rate), float(_between("b1", b1, 1)), float(_between("b2", b2, 1)), float(least))
 
 
 @dataclass(frozen=True)
 class SGD(Optimiser):
-    """What `sgd` gives. The state is the velocity of every parameter, or nothing without momentum."""
+    """What `sgd` returns. The state is the velocity of every parameter, or nothing without momentum."""
 
     learning_rate: float
     momentum: float
@@ -82,7 +82,7 @@ class SGD(Optimiser):
 
 @dataclass(frozen=True)
 class Adam(Optimiser):
-    """What `adam` gives. The state is the number of steps, and the running means of gradients and of their squares."""
+    """What `adam` returns. The state is the number of steps, and the running means of gradients and of their squares."""
 
     learning_rate: float
     b1: float
@@ -136,7 +136,9 @@ def _mapped(rule: Callable[..., None], results: int, kinds: str, **trees: Any) -
         try:
             columns.append(structure.flatten_up_to(trees[name]))
         except (ValueError, RecursionError) as error:
-            raise WindowError(shorten(f"{name}: must be nested as {names[0]} is: {error}", 160, placeholder=" …")) from None
+            raise WindowError(
+                shorten(f"{name}: must have the same structure as {names[0]}: {error}", 160, placeholder=" …")
+            ) from None
     made: list[list[Array]] = [[] for _ in range(results)]
     for place, row in zip(optree.treespec_paths(structure), zip(*columns, strict=True), strict=True):
         given = _alike(place, names, row, kinds)
@@ -155,7 +157,7 @@ def _alike(place: tuple[Any, ...], names: list[str], row: tuple[Any, ...], kinds
     arrays = [_as_array(f"{name}{at}", value) for name, value in zip(names, row, strict=True)]
     for name, array in zip(names, arrays, strict=True):
         if array.dtype.kind not in ("Ofiub" if arrays[0].dtype.kind == "O" else "fiub"):
-            raise KindError(f"{name}{at}: must be an array of numbers as {names[0]} is, not of {array.dtype}")
+            raise KindError(f"{name}{at}: must be an array of numbers like {names[0]}, not of dtype {array.dtype}")
         if array.shape != arrays[0].shape:
             raise WindowError(f"{name}{at} of shape {array.shape}: must be {arrays[0].shape}, as in {names[0]}")
     return arrays
@@ -172,7 +174,9 @@ def _computed(place: tuple[Any, ...], rule: Callable[..., None], piece: list[Arr
     try:
         rule(*piece)
     except TypeError as error:  # of cells that are objects
-        raise KindError(f"params{shown_place(place)}: its cells do not compute with those of the gradients: {error}") from None
+        raise KindError(
+            f"params{shown_place(place)}: its elements cannot be combined with those of the gradients: {error}"
+        ) from None
 
 
 def _flattened(name: str, tree: Any) -> tuple[list[Any], Any]:
@@ -181,7 +185,7 @@ def _flattened(name: str, tree: Any) -> tuple[list[Any], Any]:
     try:
         return optree.tree_flatten(tree)
     except RecursionError:
-        raise KindError(f"{name}={show(tree)}: is nested too deeply, perhaps it holds itself") from None
+        raise KindError(f"{name}={show(tree)}: is nested too deeply, or contains itself") from None
 
 
 def _beside(array: Array, number: Any) -> Any:
@@ -216,7 +220,8 @@ def _zeros(params: Any, kinds: str) -> Any:
 
 def _entry(state: Any, name: str) -> Any:
     if not isinstance(state, dict) or name not in state:
-        raise KindError(f"state={show(state)}: must be what init or update of this optimiser gave, a dict with {name!r}")
+        wanted = f"must be the dict that init or update of this optimiser returned, with {name!r}"
+        raise KindError(f"state={show(state)}: {wanted}")
     return state[name]
 
 

@@ -1,4 +1,4 @@
-"""Pooling layers: the arguments of the functions of the same name, with their meaning."""
+"""Pooling layers, with the arguments of the functions of the same name."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class AdaptiveSmoothMaxPool(Bins):
 
 @dataclass(frozen=True, repr=False)
 class GlobalMaxPool(Everything):
-    """`global_max_pool`: the greatest value over the last `rank` axes, which go here unless `keepdims`."""
+    """`global_max_pool`: the greatest value over the last `rank` axes, which are removed unless `keepdims`."""
 
     function = staticmethod(global_max_pool)
     rank: int
@@ -229,7 +229,7 @@ class GlobalMaxPool(Everything):
 
 @dataclass(frozen=True, repr=False)
 class GlobalAvgPool(Everything):
-    """`global_avg_pool`: the mean over the last `rank` axes, which go here unless `keepdims`."""
+    """`global_avg_pool`: the mean over the last `rank` axes, which are removed unless `keepdims`."""
 
     function = staticmethod(global_avg_pool)
     rank: int
@@ -238,7 +238,7 @@ class GlobalAvgPool(Everything):
 
 @dataclass(frozen=True, repr=False)
 class GlobalSmoothMaxPool(Everything):
-    """`global_smooth_max_pool`: the smooth maximum over the last `rank` axes, which go here unless `keepdims`."""
+    """`global_smooth_max_pool`: the smooth maximum over the last `rank` axes, which are removed unless `keepdims`."""
 
     function = staticmethod(global_smooth_max_pool)
     rank: int

@@ -16,7 +16,7 @@ from windowgrad.nn.summary import Row
 
 @dataclass(frozen=True, init=False, repr=False)
 class Sequential(Layer):
-    """`layers` one after the other, of which each may be a `Sequential` itself. Its parameters are a tuple, one per layer.
+    """Layers applied one after the other; each may be a `Sequential` itself. The parameters are a tuple, one entry per layer.
 
     Errors and the summary count the layers from 0, as `layers` and the parameters do.
     """
@@ -27,7 +27,7 @@ class Sequential(Layer):
         for place, layer in enumerate(layers):
             if not isinstance(layer, Layer):
                 hint = f"; write {layer.__name__}(...)" if isinstance(layer, type) and issubclass(layer, Layer) else ""
-                raise KindError(f"layer {place} of Sequential: {show(layer)} is no layer{hint}")
+                raise KindError(f"layer {place} of Sequential: {show(layer)} is not a layer{hint}")
         object.__setattr__(self, "layers", layers)
 
     def __repr__(self) -> str:
@@ -40,11 +40,11 @@ class Sequential(Layer):
         return shape
 
     def out_shape(self, in_shape: Shape) -> Shape:
-        """The shape of the output, batch axis included. Nothing is computed; an error names the layer that does not fit."""
+        """The shape of the output, batch axis included. Nothing is computed; an error names the layer it occurs in."""
         return self.result(shape_given(in_shape))
 
     def init(self, rng: np.random.Generator, in_shape: Shape, dtype: Any = np.float32) -> tuple[Any, ...]:
-        """A tuple of every layer's parameters, drawn in their order; nothing is drawn when a layer does not fit."""
+        """A tuple of every layer's parameters, drawn in order; nothing is drawn if a layer does not fit."""
         check_init(rng, dtype)
         self.out_shape(in_shape)
         params, shape = [], in_shape
@@ -61,9 +61,8 @@ class Sequential(Layer):
             wanted = f"a tuple with one entry for each of {counted('layer', len(self.layers))}"
             raise KindError(f"Sequential: params={show(params)}: must be {wanted}, not {type(params).__name__}")
         if len(params) != len(self.layers):
-            raise WindowError(
-                f"Sequential: params has {counted('entry', len(params))} for {counted('layer', len(self.layers))}"
-            )
+            has = f"has {counted('entry', len(params))}, must have {len(self.layers)}, one per layer"
+            raise WindowError(f"Sequential: params {has}")
         return self.apply(params, x)
 
     def apply(self, params: Sequence[Any], x: Any) -> Any:

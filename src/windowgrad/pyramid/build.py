@@ -1,4 +1,4 @@
-"""Making a pyramid: level after level, block after block, in bounded memory, and from where it was left when it is run again.
+"""Building a pyramid level by level and block by block, in bounded memory; an interrupted run is resumed.
 
 A block is what one chunk of a level is made from. A chunk is written under another name and then moved to its place, so
 one that is there is whole; blocks whose chunks are all there are not made again. The first level is copied with the blocks
@@ -29,9 +29,9 @@ from windowgrad.pyramid.store import locked, writing
 from windowgrad.pyramid.target import Asked, check_apart, disown, finish, is_complete, must_be_replaced, prepared
 
 COPIES = 3
-"""How often a block is in memory, about: as read, as encoded, and what is on the way between."""
+"""About how many copies of a block are in memory: as read, as encoded, and temporaries."""
 BASE = 300 << 20
-"""What the libraries take."""
+"""Memory of the libraries themselves."""
 
 LEAST = -(2**63)
 
@@ -115,7 +115,7 @@ def read(array: Any, path: Path, box: Box) -> Any:
 
 
 Progress = Callable[[int, int, int], None]
-"""Told (level, blocks that are done of it, all of it)."""
+"""Called with (level, finished blocks of the level, all its blocks)."""
 
 
 def build(
@@ -128,22 +128,22 @@ def build(
     progress: Progress | None = None,
     rebuild: bool = False,
 ) -> bool:
-    """Make the pyramid of the array `source` at `target`, or what is missing of it. Gives whether anything was missing.
+    """Build the pyramid of the array `source` at `target`, or what is missing of it. Returns whether anything was missing.
 
-    A pyramid that is there and was made from another source, from another state of this one, or with other options is
-    refused; with `rebuild` any pyramid of ours that is there is replaced.
+    An existing pyramid that was built from another source, from an earlier state of this one, or with other options is an
+    error; with `rebuild` an existing windowgrad pyramid is replaced.
     """
     if not isinstance(op, str) or op not in reduce.REDUCTIONS:
         raise OptionError(f"op={show(op)}: must be one of {', '.join(reduce.REDUCTIONS)}")
     if as_int("levels", levels, LEAST) < 1:
-        raise OptionError(f"levels={levels}: must be at least 1, the array itself")
+        raise OptionError(f"levels={levels}: must be at least 1 (the array itself)")
     flag("rebuild", rebuild)
     here, there = local("source", source), local("target", target)
     found = opened(here)
     array = found.array
     reduce.check(op, array.dtype)
     if not math.prod(array.shape):
-        raise WindowError(f"{here}: an array of shape {array.shape} has no cells to make a pyramid of")
+        raise WindowError(f"{here}: cannot build a pyramid of an empty array of shape {array.shape}")
     names = metadata.axis_names(axes, found.names, array.ndim)
     sizes = metadata.levels(array.shape, tuple(array.chunks), names, levels)
     workers = workers_for(sizes, array.dtype.itemsize, memory)
@@ -178,7 +178,7 @@ def completed(
     if identity(found) != asked["source"]:
         with writing(target):
             disown(group)
-        raise OptionError(f"{found.path}: was changed while {target} was made of it; run the command again to make it anew")
+        raise OptionError(f"{found.path}: changed while {target} was being built; run the command again to rebuild it")
     names = asked["axes"]
     described = found.axes if found.axes and not named else [{"name": name, "type": metadata.TYPES[name]} for name in names]
     scale, origin = found.scale or [1.0] * len(names), found.origin or [0.0] * len(names)
@@ -197,7 +197,7 @@ def workers_for(levels: Sequence[metadata.Level], itemsize: int, memory: str) ->
     block = block_bytes(levels, itemsize)
     if most < BASE + block:
         chunk = "x".join(map(str, levels[0].chunks))
-        raise OptionError(f"memory={memory}: chunks of {chunk} cells need {format_bytes(BASE + block)} at least")
+        raise OptionError(f"memory={memory}: chunks of {chunk} cells need at least {format_bytes(BASE + block)}")
     return min((most - BASE) // block, os.cpu_count() or 1)
 
 

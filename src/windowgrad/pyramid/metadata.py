@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windowgrad.arguments import counted
 from windowgrad.errors import KindError, OptionError, show
 
 TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
@@ -30,13 +31,13 @@ def axis_names(axes: str | None, known: str | None, rank: int) -> str:
         raise KindError(f"axes={show(axes)}: must be a string such as zyx, not {type(axes).__name__}")
     names = axes or known or NAMES.get(rank)
     if names is None:
-        raise OptionError(f"an array of {rank} axes: OME-Zarr has 2 to 5 of them")
+        raise OptionError(f"the array has {counted('axis', rank)}: OME-Zarr supports 2 to 5")
     if len(names) != rank:
-        raise OptionError(f"axes={names!r}: the array has {rank} axes, name each by one letter of t, c, z, y, x")
+        raise OptionError(f"axes={names!r}: must have {rank} letters of t, c, z, y, x, one per axis of the array")
     if sorted(set(names), key="tczyx".find) != list(names) or not set(names) <= set(TYPES):
-        raise OptionError(f"axes={names!r}: must be some of t, c, z, y, x, each once and in this order")
+        raise OptionError(f"axes={names!r}: must be letters of t, c, z, y, x, each at most once and in this order")
     if sum(TYPES[name] == "space" for name in names) < 2:
-        raise OptionError(f"axes={names!r}: OME-Zarr needs two or three of z, y, x")
+        raise OptionError(f"axes={names!r}: must have two or three of z, y, x, as OME-Zarr requires")
     return names
 
 
@@ -48,7 +49,9 @@ def levels(shape: tuple[int, ...], chunks: tuple[int, ...], names: str, count: i
         last = found[-1]
         window = tuple(2 if TYPES[name] == "space" and n > 1 else 1 for name, n in zip(names, last.shape, strict=True))
         if window == one:
-            raise OptionError(f"levels={count}: an array of shape {shape} has {len(found)}, then no axis is left to halve")
+            raise OptionError(
+                f"levels={count}: must be at most {len(found)} for an array of shape {shape}, no axis is left to halve then"
+            )
         smaller = tuple(-(-n // k) for n, k in zip(last.shape, window, strict=True))
         cut = tuple(min(c, n) for c, n in zip(last.chunks, smaller, strict=True))
         found.append(Level(smaller, cut, window, tuple(f * k for f, k in zip(last.factor, window, strict=True))))

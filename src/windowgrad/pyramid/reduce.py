@@ -63,9 +63,9 @@ REDUCTIONS = {"mean": mean, "max": maximum, "mode": mode}
 def check(name: str, dtype: Any) -> None:
     """Whether levels of this dtype can be made."""
     if dtype.kind not in "biuf":
-        raise KindError(f"an array of {dtype}: its cells must be bool, integers or floats")
+        raise KindError(f"unsupported dtype {dtype}; must be bool, an integer or a float")
     if name == "mode" and dtype.kind == "f":
-        raise KindError(f"op=mode of {dtype}: labels are integers or bool")
+        raise KindError(f"op=mode: unsupported dtype {dtype}; must be bool or an integer")
 
 
 def fitting(x: Array, window: tuple[int, ...]) -> tuple[int, ...]:

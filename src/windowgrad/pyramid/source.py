@@ -32,8 +32,8 @@ def local(name: str, path: object) -> Path:
     if not isinstance(path, (str, Path)):
         raise KindError(f"{name}={show(path)}: must be a path, not {type(path).__name__}")
     if URL.match(str(path)):
-        copied = "copy it here first" if name == "source" else "make it here and copy it there"
-        raise OptionError(f"{path}: is a URL, and only folders on this machine are supported; {copied}")
+        copied = "copy it to one first" if name == "source" else "write to one and copy it"
+        raise OptionError(f"{path}: is a URL, but only local folders are supported; {copied}")
     if not str(path) or "\0" in str(path):
         raise OptionError(f"{name}={show(str(path))}: must be the path of a folder")
     return Path(path)
@@ -64,8 +64,10 @@ def opened(path: Path) -> Source:
         return first_level(node, path)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         inside = ", ".join(sorted(node.array_keys())) or "none"
-        what = "a Zarr group, not an array" if scales_of(node) is None else f"its OME-Zarr metadata are wrong ({reason(error)})"
-        raise KindError(f"{path}: {what}; name one of its arrays ({inside})") from error
+        what = (
+            "a Zarr group, not an array" if scales_of(node) is None else f"its OME-Zarr metadata is invalid ({reason(error)})"
+        )
+        raise KindError(f"{path}: {what}; choose one of its arrays ({inside})") from error
 
 
 def scales_of(node: Any) -> Any:

@@ -60,7 +60,7 @@ def writing(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kept = "; chunks that are there stay, and the same command goes on from them" if (target / "0").is_dir() else ""
+        kept = "; finished chunks are kept, and the same command continues from them" if (target / "0").is_dir() else ""
         raise OptionError(f"{target}: cannot be written: {error.strerror or error}{kept}") from error
 
 
@@ -132,7 +132,7 @@ def hold(target: Path) -> int:
         except BlockingIOError:
             holder = os.read(file, 32).decode("ascii", "replace") or "unknown"
             os.close(file)
-            raise OptionError(f"{target}: process {holder} is making this pyramid; wait until it ends") from None
+            raise OptionError(f"{target}: process {holder} is building this pyramid; wait until it ends") from None
         except BaseException:
             os.close(file)
             raise

@@ -22,7 +22,7 @@ Asked = dict[str, Any]
 def check_apart(source: Path, target: Path) -> None:
     here, there = source.resolve(), target.resolve()
     if there == here or here in there.parents or there in here.parents:
-        raise OptionError(f"{target}: must not be in {source}, nor the other way round")
+        raise OptionError(f"{target}: must not be inside {source}, or contain it")
 
 
 def mark_of(target: Path) -> Any:
@@ -33,11 +33,11 @@ def mark_of(target: Path) -> Any:
         group: Any = zarr.open_group(target, mode="r")
         mark = group.attrs.get(MARK)
     except OSError:
-        raise KindError(f"{target}: exists and is no Zarr group; it is left as it is") from None
-    except Exception as error:  # zarr raises errors of many kinds for what is no group
-        raise KindError(f"{target}: exists and is no Zarr group; it is left as it is") from error
+        raise KindError(f"{target}: exists and is not a Zarr group; nothing was changed") from None
+    except Exception as error:  # zarr raises errors of many kinds for what is not a group
+        raise KindError(f"{target}: exists and is not a Zarr group; nothing was changed") from error
     if not isinstance(mark, dict) or "pyramid" not in mark:
-        raise OptionError(f"{target}: exists and is no pyramid of windowgrad; it is left as it is, choose another name")
+        raise OptionError(f"{target}: exists and is not a windowgrad pyramid; nothing was changed, choose another name")
     return mark
 
 
@@ -50,8 +50,8 @@ def must_be_replaced(target: Path, asked: Asked, rebuild: bool) -> bool:
         return True
     different = difference(mark, asked)
     if different and not rebuild:
-        hint = "it is left as it is; choose another name, or replace it by --rebuild"
-        raise OptionError(f"{target}: exists and is not this pyramid: {different}; {hint}")
+        hint = "nothing was changed; choose another name, or replace it with --rebuild"
+        raise OptionError(f"{target}: exists and is a different pyramid: {different}; {hint}")
     return rebuild
 
 
@@ -66,7 +66,7 @@ def difference(mark: Any, asked: Asked) -> str:
     other = [name for name in OPTIONS if made.get(name) != asked[name]]
     if other:
         return ", ".join(f"it has {name}={made.get(name)}, not {asked[name]}" for name in other)
-    return "" if made == asked else f"{new['path']} has changed since it was {'made' if mark['complete'] else 'begun'}"
+    return "" if made == asked else f"{new['path']} has changed since it was {'made' if mark['complete'] else 'started'}"
 
 
 def prepared(target: Path, asked: Asked, levels: list[metadata.Level], source: Any, replace: bool) -> tuple[Any, list[Any]]:
@@ -78,7 +78,7 @@ def prepared(target: Path, asked: Asked, levels: list[metadata.Level], source: A
         group = zarr.open_group(store, mode="r+", use_consolidated=False)
     if group.metadata.zarr_format != zarr_format:
         raise OptionError(
-            f"{target}: is of Zarr format {group.metadata.zarr_format}, the source of {zarr_format}; choose another name"
+            f"{target}: has Zarr format {group.metadata.zarr_format}, the source has {zarr_format}; choose another name"
         )
     if replace:
         emptied(target, group, asked)

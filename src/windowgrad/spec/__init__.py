@@ -1,4 +1,4 @@
-"""The meaning: each operator as a short function over any scalar. Callable by itself; results are arrays of objects."""
+"""The executable specification: each operator as a short function over any scalar type. Results are arrays of objects."""
 
 from windowgrad.spec import convolution, logsumexp, maximum, mean, padding, scalar
 from windowgrad.spec.dual import Dual

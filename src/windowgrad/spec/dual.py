@@ -10,7 +10,7 @@ from windowgrad.spec.scalar import divide
 
 
 class Dual:
-    """value + tangent·ε. A number of lower depth (a plain scalar, or a dual inside a dual) is a constant to it."""
+    """A dual number, value + tangent·ε. A number of lower depth (a plain scalar, or a dual in a dual) is a constant to it."""
 
     __slots__ = ("depth", "tangent", "value")
 

@@ -1,4 +1,4 @@
-"""What a scalar must offer, and the few functions the operators need beyond + − × ÷.
+"""What a scalar type must provide, and the few functions the operators need beyond + − × ÷.
 
 A scalar is anything with + − × and ÷ that compares with `>` and that its type makes from an integer: `Fraction(0)`.
 Smooth max also needs `exp` and `log`. Methods of these names count (`Decimal` has `exp` and `ln`, `Dual` has both); floats,
@@ -59,7 +59,7 @@ def zero_like(a: Any) -> Any:
         return a.zero_like() if hasattr(a, "zero_like") else type(a)(0)
     except (TypeError, AttributeError, ValueError) as error:
         kind = type(a).__name__
-        raise KindError(f"{kind}(0) is no zero: a scalar must be made from an integer: {error}") from None
+        raise KindError(f"{kind}(0) is not a zero: a scalar type must be made from an integer: {error}") from None
 
 
 def exp(a: Any) -> Any:
@@ -95,7 +95,7 @@ def _function(a: Any, name: str) -> Any:
     if type(a).__module__.startswith("mpmath"):
         return getattr(a.context, name)(a)
     kind = type(a).__name__
-    raise KindError(f"{kind} has no {name}: smooth max needs float, Decimal, mpmath.mpf or Dual; turn each {kind} into one")
+    raise KindError(f"{kind} has no {name}: smooth max needs float, Decimal, mpmath.mpf or Dual; convert each {kind}")
 
 
 def cells(x: Any) -> Array:

@@ -107,7 +107,7 @@ def test_every_dtype_gives_what_it_gives_in_one_piece(name, dtype):
         x = np.frompyfunc(float if name in FLOATS else Fraction, 1, 1)(x + 1)
     cut = da.from_array(x, ((5, 1), (3, 3, 2)))
     if (name, dtype) == ("negative", "bool"):
-        with pytest.raises(KindError, match="negative cannot compute with bool"):
+        with pytest.raises(KindError, match="negative: unsupported dtype bool"):
             wg.negative(cut)
         return
     whole, lazily = FUNCTIONS[name](x), FUNCTIONS[name](cut)

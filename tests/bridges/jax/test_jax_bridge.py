@@ -81,9 +81,9 @@ def test_without_x64_a_64_bit_result_is_the_nearest_of_32_bits(dtype: type) -> N
 
 def test_an_integer_that_does_not_fit_32_bits_is_refused() -> None:
     x, w = jnp.full((1, 4), 2**20, jnp.int32), jnp.full((1, 1, 2), 2**20, jnp.int32)
-    with pytest.raises(wg.WindowError, match="does not fit int32"):
+    with pytest.raises(wg.WindowError, match="does not fit into int32"):
         wg.conv1d(x, w)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="does not fit int32"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="does not fit into int32"):
         jax.jit(wg.conv1d)(x, w).block_until_ready()
 
 
@@ -202,9 +202,13 @@ def test_memory_that_jax_took_over_is_not_used_again_while_it_holds_it() -> None
         (lambda: jax.jit(lambda x: wg.max_pool1d(x, 4))(jnp.zeros(3)), wg.WindowError, r"covers 4 cells.*\[max_pool1d\(x:"),
         (lambda: wg.max_pool1d(jnp.zeros(4), 2, padding=3, empty="raise"), wg.WindowError, "covers no cell"),
         (lambda: wg.avg_pool1d(jnp.zeros(4, jnp.complex64), 2), wg.KindError, "an array of complex64"),
-        (lambda: wg.avg_pool1d(jax.random.split(jax.random.key(0)), 2), wg.KindError, "x: an array of key"),
+        (lambda: wg.avg_pool1d(jax.random.split(jax.random.key(0)), 2), wg.KindError, "x: unsupported dtype key"),
         (lambda: wg.conv1d(jnp.zeros((1, 4)), jnp.zeros((1, 1, 2)), [1.0]), wg.KindError, "bias: must be a JAX or NumPy array"),
-        (lambda: wg.conv1d(jnp.zeros((1, 4)), np.full((1, 1, 2), Fraction(1))), wg.KindError, "weight: an array of objects"),
+        (
+            lambda: wg.conv1d(jnp.zeros((1, 4)), np.full((1, 1, 2), Fraction(1))),
+            wg.KindError,
+            "weight: unsupported dtype object",
+        ),
         (lambda: wg.conv1d(jnp.zeros((1, 4)), np.ma.zeros((1, 1, 2))), wg.KindError, "weight: a masked array"),
         (lambda: wg.max_pool1d(jnp.zeros(4), 2, out=np.zeros(2)), wg.KindError, "out: can be given with NumPy arrays only"),
         (lambda: wg.smooth_max_pool1d(jnp.zeros(4), 2, beta=Fraction(10**400)), wg.OptionError, "too large for float64"),
@@ -217,7 +221,7 @@ def test_what_is_refused_of_numpy_arrays_is_refused_with_the_same_words(call, er
 
 def test_a_program_for_another_platform_is_refused() -> None:
     traced = jax.jit(lambda x: wg.max_pool1d(x, 2)).trace(jnp.zeros(4))
-    with pytest.raises(wg.KindError, match="max_pool1d is computed on the CPU only, not on tpu"):
+    with pytest.raises(wg.KindError, match="max_pool1d is supported on the CPU only, not on tpu"):
         traced.lower(lowering_platforms=("tpu",))
 
 

@@ -1,6 +1,6 @@
-"""The array operators that a network needs and no more. Each is a record like those of the specification.
+"""The array operators a network needs, and no more. Each is a record like those of the specification.
 
-Their functions take NumPy arrays of numbers or objects, Python numbers beside them, and whatever computes for itself.
+Their functions take NumPy arrays of numbers or objects, Python numbers, and arrays that implement `__windowgrad__`.
 """
 
 from windowgrad.autograd.arrays.arithmetic import (

@@ -1,4 +1,4 @@
-"""+ − × ÷ and the matrix product. Arrays are broadcast together; a Python number has the dtype of the array beside it."""
+"""+ − × ÷ and the matrix product. Arrays are broadcast together; a Python number takes the dtype of the array."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ ALL: Needs = (True, True)
 
 
 def add(a: Any, b: Any) -> Any:
-    """a + b, cell by cell."""
+    """a + b, elementwise."""
     with Call(add, locals()):
         return run(ADD, "forward", PAIR, *operands(a, b))
 
 
 def subtract(a: Any, b: Any) -> Any:
-    """a − b, cell by cell."""
+    """a − b, elementwise."""
     with Call(subtract, locals()):
         return run(SUBTRACT, "forward", PAIR, *operands(a, b))
 
 
 def multiply(a: Any, b: Any) -> Any:
-    """a × b, cell by cell."""
+    """a × b, elementwise."""
     with Call(multiply, locals()):
         return run(MULTIPLY, "forward", PAIR, *operands(a, b))
 
 
 def divide(a: Any, b: Any) -> Any:
-    """a ÷ b, cell by cell. The quotient of machine integers is a float64, that of Python's in an object array a fraction."""
+    """a ÷ b, elementwise. NumPy integers give float64; Python integers in an object array give fractions."""
     with Call(divide, locals()):
         return run(DIVIDE, "forward", PAIR, *operands(a, b))
 
 
 def negative(x: Any) -> Any:
-    """−x, cell by cell."""
+    """−x, elementwise."""
     with Call(negative, locals()):
         return run(NEGATIVE, "forward", EACH, operand(x))
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """The matrix product over the last two axes, the axes before them broadcast together; a vector has one axis.
+    """The matrix product over the last two axes; the axes before them are broadcast. An array of one axis is a vector.
 
     Floats of 16 bits are summed in float32. Integers of 8 bits are summed in int32, longer ones in int64.
     """

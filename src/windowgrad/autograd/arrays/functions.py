@@ -1,4 +1,4 @@
-"""Functions of one cell: relu, exp, log, tanh and sigmoid. NaN goes through."""
+"""Elementwise functions: relu, exp, log, tanh and sigmoid. NaN stays NaN."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ ALIKE = AlikeParams()
 
 
 def relu(x: A) -> A:
-    """x where it is greater than 0, and 0 elsewhere; the derivative at 0 is 0."""
+    """max(x, 0), elementwise; the derivative at 0 is 0."""
     with Call(relu, locals()):
         y: A = run(RELU, "forward", EACH, operand(x))
         return y
 
 
 def exp(x: A) -> A:
-    """eˣ."""
+    """eˣ, elementwise."""
     with Call(exp, locals()):
         y: A = run(EXP, "forward", EACH, operand(x))
         return y
 
 
 def log(x: A) -> A:
-    """The natural logarithm; −∞ of 0, NaN of a negative number."""
+    """The natural logarithm, elementwise: −∞ at 0, NaN for negative numbers."""
     with Call(log, locals()):
         y: A = run(LOG, "forward", EACH, operand(x))
         return y
 
 
 def tanh(x: A) -> A:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent, elementwise."""
     with Call(tanh, locals()):
         y: A = run(TANH, "forward", EACH, operand(x))
         return y
 
 
 def sigmoid(x: A) -> A:
-    """1 ÷ (1 + e⁻ˣ). It never overflows."""
+    """The logistic function 1 ÷ (1 + e⁻ˣ), elementwise. It never overflows."""
     with Call(sigmoid, locals()):
         y: A = run(SIGMOID, "forward", EACH, operand(x))
         return y
@@ -116,7 +116,7 @@ def transcendental(function: Callable[[Any], Any], name: str, a: Any) -> Any:
     except KindError:
         kind = type(a).__name__
         raise KindError(
-            f"{kind} has no {name}: must be float, Decimal, mpmath.mpf or Dual; turn each {kind} into one"
+            f"{kind} has no {name}: elements must be float, Decimal, mpmath.mpf or Dual; convert each {kind}"
         ) from None
 
 

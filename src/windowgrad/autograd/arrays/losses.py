@@ -1,4 +1,4 @@
-"""What a network is trained by: log_softmax, cross_entropy and mse. None of them overflows."""
+"""Loss functions: log_softmax, cross_entropy and mse. None of them overflows."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ A = TypeVar("A")
 
 
 def log_softmax(x: A, axis: int = -1) -> A:
-    """x − log Σ exp(x) along `axis`."""
+    """The logarithm of the softmax, x − log Σ exp(x), along `axis`."""
     with Call(log_softmax, locals()):
         y: A = run(LOG_SOFTMAX, "forward", softmax_params(axis), operand(x))
         return y
 
 
 def cross_entropy(logits: A, labels: Any) -> A:
-    """The mean over all rows of −log_softmax(logits) at the row's label; a label is an integer from 0 to classes − 1."""
+    """The mean of −log_softmax(logits)[label] over all rows; a label is an integer from 0 to classes − 1."""
     with Call(cross_entropy, locals()):
         y: A = run(CROSS_ENTROPY, "forward", CROSS_PARAMS, operand(logits), operand(labels))
         return y
 
 
 def mse(x: Any, target: Any) -> Any:
-    """The mean of (x − target)² over all cells."""
+    """The mean squared error: the mean of (x − target)² over all elements."""
     with Call(mse, locals()):
         return run(MSE, "forward", MSE_PARAMS, *operands(x, target, ("x", "target")))
 
@@ -105,12 +105,12 @@ def _log_softmax_pull(params: SoftmaxParams, x: Any, g: Any) -> tuple[Any]:
 
 
 def checked(labels: Array, classes: int) -> Array:
-    """The labels as indices, each of which there is."""
+    """The labels as indices, all of them in range."""
     if labels.dtype.kind == "O" and all(isinstance(label, Integral) for label in labels.reshape(-1)):
         try:
             labels = labels.astype(np.int64)
         except OverflowError:
-            raise OptionError(f"labels: must be from 0 to {classes - 1}, one is beyond 64 bits") from None
+            raise OptionError(f"labels: must be from 0 to {classes - 1}, one does not fit into 64 bits") from None
     if labels.dtype.kind not in "iu":
         raise KindError(f"labels: must be integers, not {labels.dtype}")
     wrong = (labels < 0) | (labels >= classes)

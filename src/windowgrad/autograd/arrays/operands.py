@@ -1,4 +1,4 @@
-"""What may stand beside an array: a Python number takes the array's dtype, as it does in NumPy."""
+"""Operands of array functions: a Python number takes the dtype of the array it meets, as in NumPy."""
 
 from __future__ import annotations
 
@@ -67,4 +67,4 @@ def weak(x: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
                 return np.array(number, dtype=dtype)
         return np.array(number, dtype=dtype)
     except (OverflowError, TypeError):  # bfloat16 says that a large integer is no number
-        raise OptionError(f"{name}={show(x)}: beyond the range of {dtype}, which it has beside the other operand") from None
+        raise OptionError(f"{name}={show(x)}: does not fit into {dtype}, the dtype it takes from the other operand") from None

@@ -1,4 +1,4 @@
-"""What the array operators are told besides their arrays, and their shape rules."""
+"""The parameters of the array operators, and their shape rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAST = -(2**63)
 
 
 def entries(name: str, value: object, least: int) -> tuple[int, ...]:
-    """Integers of at least `least`; a lone one is a tuple of itself."""
+    """Integers of at least `least`; a single one becomes a tuple."""
     if isinstance(value, (tuple, list)):
         if len(value) > MOST_AXES:
             has = f"has {counted('entry', len(value))}, an array has at most {MOST_AXES} axes"
@@ -31,15 +31,15 @@ def entries(name: str, value: object, least: int) -> tuple[int, ...]:
 def axis_of(name: str, axis: int, x: Shape) -> int:
     """The axis of `x`, counted from the front."""
     if not -len(x) <= axis < len(x):
-        has = f"axes {-len(x)} to {len(x) - 1}" if x else "no axes"
-        raise WindowError(f"{name}={show(axis)}: x of shape {x} has {has}")
+        wanted = f"must be from {-len(x)} to {len(x) - 1} for x of shape {x}" if x else "x of shape () has no axes"
+        raise WindowError(f"{name}={show(axis)}: {wanted}")
     return axis % len(x)
 
 
 def axes_of(name: str, axes: Sequence[int], x: Shape) -> tuple[int, ...]:
     found = tuple(axis_of(name, axis, x) for axis in axes)
     if len(set(found)) < len(found):
-        raise WindowError(f"{name}={show(tuple(axes))}: names an axis of x of shape {x} twice")
+        raise WindowError(f"{name}={show(tuple(axes))}: must not name an axis of x of shape {x} twice")
     return found
 
 
@@ -49,9 +49,8 @@ def broadcast(said: str, *shapes: Shape) -> Shape:
     a, b = ((1,) * (rank - len(shape)) + shape for shape in shapes)
     for axis, (n, m) in enumerate(zip(a, b, strict=True)):
         if n != m and 1 not in (n, m):
-            raise WindowError(
-                f"{said.format(*shapes)}: have {n} and {m} on axis {axis - rank}, must be equal, or one of them 1"
-            )
+            sizes = f"sizes {n} and {m} on axis {axis - rank} must be equal, or one of them 1"
+            raise WindowError(f"{said.format(*shapes)}: cannot be broadcast together, {sizes}")
     return tuple(m if n == 1 else n for n, m in zip(a, b, strict=True))
 
 
@@ -62,7 +61,7 @@ def repeats(x: Shape, shape: Shape) -> bool:
 
 @dataclass(frozen=True)
 class EachParams(Params):
-    """Cell by cell, of one array."""
+    """Elementwise, of one array."""
 
     def out_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes
@@ -71,7 +70,7 @@ class EachParams(Params):
 
 @dataclass(frozen=True)
 class PairParams(Params):
-    """Cell by cell, of two arrays that are broadcast together."""
+    """Elementwise, of two arrays that are broadcast together."""
 
     def out_shape(self, *shapes: Shape) -> Shape:
         a, b = shapes
@@ -80,12 +79,12 @@ class PairParams(Params):
 
 @dataclass(frozen=True)
 class AlikeParams(Params):
-    """Cell by cell, of two arrays of one shape."""
+    """Elementwise, of two arrays of the same shape."""
 
     def out_shape(self, *shapes: Shape) -> Shape:
         x, dx = shapes
         if x != dx:
-            raise WindowError(f"dx of shape {dx}: must be {x}, that of x")
+            raise WindowError(f"dx of shape {dx}: must be {x}, the shape of x")
         return x
 
 
@@ -110,7 +109,7 @@ class RepeatParams(Params):
     def out_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes
         if not repeats(x, self.shape):
-            raise WindowError(f"shape={self.shape}: x of shape {x} cannot be repeated to it")
+            raise WindowError(f"shape={self.shape}: x of shape {x} cannot be broadcast to it")
         return self.shape
 
 
@@ -129,7 +128,7 @@ class CollectParams(Params):
 
 @dataclass(frozen=True)
 class ReduceParams(Params):
-    """One number over `axis` (one, several, or None for all), whose axes stay with length 1 or go."""
+    """One number over `axis` (one, several, or None for all), whose axes are kept with length 1 or removed."""
 
     axis: tuple[int, ...] | None = None
     keepdims: bool = False
@@ -148,7 +147,7 @@ class ReduceParams(Params):
         return tuple(1 if axis in gone else n for axis, n in enumerate(x))
 
     def count(self, x: Shape) -> int:
-        """How many cells one number is made of."""
+        """How many elements are reduced to one."""
         return math.prod(x[axis] for axis in self.axes(x))
 
     def out_shape(self, *shapes: Shape) -> Shape:
@@ -173,10 +172,11 @@ class ReshapeParams(Params):
         cells, known = math.prod(x), math.prod(n for n in self.shape if n != -1)
         if -1 not in self.shape:
             if known != cells:
-                raise WindowError(f"shape={show(self.shape)}: has {counted('cell', known)}, x of shape {x} has {cells}")
+                raise WindowError(f"shape={show(self.shape)}: has {counted('element', known)}, x of shape {x} has {cells}")
             return self.shape
         if not known or cells % known:
-            raise WindowError(f"shape={show(self.shape)}: x of shape {x} has {counted('cell', cells)}, no multiple of {known}")
+            has = f"x of shape {x} has {counted('element', cells)}, not a multiple of {known}"
+            raise WindowError(f"shape={show(self.shape)}: {has}")
         return tuple(cells // known if n == -1 else n for n in self.shape)
 
 
@@ -209,7 +209,8 @@ class PermuteParams(Params):
         if self.axes is None:
             return tuple(reversed(range(len(x))))
         if len(self.axes) != len(x):
-            raise WindowError(f"axes={show(self.axes)}: names {counted('axis', len(self.axes))}, x of shape {x} has {len(x)}")
+            has = f"has {counted('entry', len(self.axes))}, x of shape {x} has {counted('axis', len(x))}"
+            raise WindowError(f"axes={show(self.axes)}: {has}")
         return axes_of("axes", self.axes, x)
 
     def out_shape(self, *shapes: Shape) -> Shape:
@@ -224,11 +225,13 @@ class MatmulParams(Params):
     def out_shape(self, *shapes: Shape) -> Shape:
         for name, shape in zip("ab", shapes, strict=True):
             if not shape:
-                raise WindowError(f"{name} of shape (): must have at least one axis; multiply scales by a number")
+                raise WindowError(f"{name} of shape (): must have at least one axis; use multiply to scale by a number")
         a, b = shapes
         if a[-1] != b[-2:][0]:
-            which = "the last axis" if len(b) == 1 else "the last axis but one"
-            raise WindowError(f"b of shape {b}: must have {a[-1]} on {which}, as a of shape {a} has on its last")
+            axis = max(-2, -len(b))
+            raise WindowError(
+                f"b of shape {b}: must have size {a[-1]} on axis {axis}, the size of the last axis of a of shape {a}"
+            )
         lead = broadcast("the leading axes {} of a and {} of b", a[:-2], b[:-2])
         return lead + a[:-1][-1:] + (b[-1:] if len(b) > 1 else ())
 
@@ -281,7 +284,7 @@ def labelled(name: str, x: Shape, labels: Shape) -> Shape:
     if not x or not x[-1]:
         raise WindowError(f"{name} of shape {x}: must have at least one class on its last axis")
     if labels != x[:-1]:
-        raise WindowError(f"labels of shape {labels}: must be {x[:-1]}, that of {name} without its last axis")
+        raise WindowError(f"labels of shape {labels}: must be {x[:-1]}, the shape of {name} without its last axis")
     return labels
 
 
@@ -292,5 +295,5 @@ class MseParams(Params):
     def out_shape(self, *shapes: Shape) -> Shape:
         x, target = shapes
         if target not in (x, ()):
-            raise WindowError(f"target of shape {target}: must be {x}, that of x, or one number")
+            raise WindowError(f"target of shape {target}: must be {x}, the shape of x, or a scalar")
         return ()

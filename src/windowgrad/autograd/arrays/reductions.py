@@ -22,14 +22,14 @@ A = TypeVar("A")
 
 
 def sum(x: A, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> A:  # noqa: A001  # NumPy's name for it
-    """The sum over `axis`, over several, or over all. Integers are summed in 64 bits."""
+    """The sum over `axis`, over several axes, or over all. Integers are summed in 64 bits."""
     with Call(sum, locals()):
         y: A = run(SUM, "forward", reduction(axis, keepdims), operand(x))
         return y
 
 
 def mean(x: A, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> A:
-    """The mean over `axis`, over several, or over all. That of integers is a float64, of 8 and 16 bits a float32.
+    """The mean over `axis`, over several axes, or over all. Integers give float64, those of 8 and 16 bits float32.
 
     The mean of no cells is NaN, and an error where there is no NaN: over objects.
     """
@@ -74,7 +74,7 @@ def averaged(x: Array, axes: tuple[int, ...], keepdims: bool, count: int) -> Any
 def averaged_objects(x: Array, axes: tuple[int, ...], keepdims: bool, count: int) -> Any:
     y = added(x, axis=axes, keepdims=keepdims)
     if not count and np.size(y):
-        raise WindowError(f"x of shape {x.shape}: must have a cell, for the mean of none is no number")
+        raise WindowError(f"x of shape {x.shape}: mean of an empty array of objects")
     return np.frompyfunc(scalar.divide, 2, 1)(y, count)
 
 

@@ -88,10 +88,8 @@ def by_ufunc(ufunc: Callable[..., Any], params: Params, *xs: Array) -> Any:
     try:
         return ufunc(*xs)
     except TypeError:  # there is no minus of bool
-        kinds = " and ".join(str(x.dtype) for x in xs)
-        raise KindError(
-            f"{ufunc.__name__} cannot compute with {kinds}: turn it into a number first, as by astype(int)"
-        ) from None
+        kinds = ("dtypes " if len(xs) > 1 else "dtype ") + " and ".join(str(x.dtype) for x in xs)
+        raise KindError(f"{ufunc.__name__}: unsupported {kinds}; convert it first, for example with astype(int)") from None
 
 
 def by_cell(function: Callable[..., Any], params: Params, *xs: Array) -> Any:

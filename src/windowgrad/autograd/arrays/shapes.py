@@ -1,4 +1,4 @@
-"""The same cells under another shape. Results share memory with what they are made of where NumPy's do."""
+"""The same elements under another shape. Results share memory with their inputs where NumPy's do."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ A = TypeVar("A")
 
 
 def reshape(x: A, shape: int | Sequence[int]) -> A:
-    """The cells in row-major order under `shape`; one entry of it may be −1, for what is left."""
+    """The same elements in row-major order with another `shape`; one entry of it may be −1, which is inferred."""
     with Call(reshape, locals()):
         y: A = run(RESHAPE, "forward", reshaping(shape), operand(x))
         return y
 
 
 def flatten(x: A, start_axis: int = 1) -> A:
-    """All axes from `start_axis` on as one: by default everything behind the batch."""
+    """All axes from `start_axis` on flattened into one; by default all but the first, the batch."""
     with Call(flatten, locals()):
         y: A = run(FLATTEN, "forward", flattening(start_axis), operand(x))
         return y
 
 
 def transpose(x: A, axes: Sequence[int] | None = None) -> A:
-    """The axes in the order of `axes`, or turned around."""
+    """The axes in the order of `axes`, or reversed."""
     with Call(transpose, locals()):
         y: A = run(TRANSPOSE, "forward", permuting(axes), operand(x))
         return y

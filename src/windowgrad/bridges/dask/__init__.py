@@ -36,7 +36,7 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
             check_array(name, each)
         if any(np.isnan(n) for n in each.shape):
             unknown = f"{name}: a Dask array with chunks of unknown sizes, {each.shape}"
-            raise KindError(f"{unknown}; {name}.compute_chunk_sizes() finds them out")
+            raise KindError(f"{unknown}; call {name}.compute_chunk_sizes()")
     check_shapes(rule, params, names, [(each.shape, each.dtype) for each in arrays], stored=False)
     given = [each if isinstance(each, da.Array) else lazily(each) for each in arrays]
     if op.native:

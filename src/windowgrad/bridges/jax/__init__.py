@@ -70,13 +70,13 @@ def as_jax(name: str, array: Any) -> jax.Array:
     kind: Any = type(array)
     if computes_itself(kind) is compute:
         if not isinstance(array.dtype, np.dtype):
-            raise KindError(f"{name}: an array of {array.dtype} cannot be computed with")
+            raise KindError(f"{name}: unsupported dtype {array.dtype}")
         return array if isinstance(array, jax.Array) else jnp.asarray(array)  # JAX's own constants are no jax.Array
     if not isinstance(array, np.ndarray):
-        raise KindError(f"{name}: must be a JAX or NumPy array, as the others are, not {type(array).__qualname__}")
+        raise KindError(f"{name}: must be a JAX or NumPy array like the others, not {type(array).__qualname__}")
     check_array(name, array)
     if array.dtype.kind == "O":
-        raise KindError(f"{name}: an array of objects cannot be computed with beside a JAX array")
+        raise KindError(f"{name}: unsupported dtype object together with a JAX array")
     return jnp.asarray(native(array))
 
 

@@ -55,7 +55,9 @@ def narrowed(result: Array, dtype: np.dtype[Any]) -> Array:
     if result.dtype.kind in "iu" and result.size:
         bounds = np.iinfo(dtype)
         if result.min() < bounds.min or result.max() > bounds.max:
-            raise WindowError(f"a result does not fit {dtype}, which is all JAX has for {result.dtype} without jax_enable_x64")
+            raise WindowError(
+                f"a result does not fit into {dtype}, which JAX uses for {result.dtype} unless jax_enable_x64 is set"
+            )
     return result.astype(dtype)
 
 
@@ -76,8 +78,8 @@ def place(arrays: Sequence[Any]) -> Any:
         if len(devices) > 1 or next(iter(devices)).platform != "cpu":
             where = f"sharded over {len(devices)} devices" if len(devices) > 1 else f"on {next(iter(devices))}"
             raise KindError(
-                f"an array {a.dtype}{a.shape} is {where}: outside jax.jit it must be on one CPU, "
-                'as jax.device_put(x, jax.devices("cpu")[0]) puts it'
+                f"an array {a.dtype}{a.shape} is {where}: outside jax.jit it must be on one CPU; "
+                'call jax.device_put(x, jax.devices("cpu")[0])'
             )
         if a.committed:
             found = next(iter(devices))

@@ -51,7 +51,9 @@ def primitive(op: Op, rule: str) -> Primitive:
 
 def check_platforms(name: str, platforms: Sequence[str]) -> None:
     if tuple(platforms) != ("cpu",):
-        raise KindError(f"{name} is computed on the CPU only, not on {', '.join(platforms)}; jax.jit it for jax.devices('cpu')")
+        raise KindError(
+            f"{name} is supported on the CPU only, not on {', '.join(platforms)}; jax.jit it for jax.devices('cpu')"
+        )
 
 
 def kinds(

@@ -44,7 +44,7 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
         if not isinstance(given, torch.Tensor):
             name = argument_names(op, rule, len(arrays))[place]
             raise KindError(
-                f"{name}: must be a tensor beside tensors, not {type(given).__name__}; torch.as_tensor({name}) is one"
+                f"{name}: must be a tensor like the others, not {type(given).__name__}; call torch.as_tensor({name})"
             )
     if not params.lasting and isinstance(params, SmoothParams):
         params = replace(params, beta=machine_float("beta", params.beta))  # tensors hold no fractions

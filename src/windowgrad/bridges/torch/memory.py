@@ -57,16 +57,16 @@ def tensor_of(array: Any) -> torch.Tensor:
 
 
 def refusal(op: Op, rule: str, tensors: Tensors) -> KindError:
-    """Why the memory of a tensor cannot be had."""
+    """The error for tensors whose memory NumPy cannot read."""
     for name, tensor in zip(argument_names(op, rule, len(tensors)), tensors, strict=True):
         if tensor.device.type == "meta":
-            return KindError(f"{name}: a tensor on the meta device has no cells to compute with")
+            return KindError(f"{name} on the meta device: has no data to compute with")
         if tensor.device.type != "cpu":
-            return KindError(f"{name}: a tensor on {tensor.device}, and only the CPU computes here; {name}.cpu() is there")
+            return KindError(f"{name} on {tensor.device}: only CPU tensors are supported; call {name}.cpu()")
         if tensor.layout != torch.strided:
-            return KindError(f"{name}: a tensor of layout {tensor.layout}; {name}.to_dense() has all its cells")
+            return KindError(f"{name} of layout {tensor.layout}: only dense tensors are supported; call {name}.to_dense()")
     kinds = ", ".join(str(tensor.dtype) for tensor in tensors)
-    return KindError(f"{op.label or op.name}: tensors of {kinds} share no memory with NumPy and cannot be computed with")
+    return KindError(f"{op.label or op.name}: tensors of {kinds} cannot share memory with NumPy and are not supported")
 
 
 # --- dtypes ------------------------------------------------------------------------------------------------------
@@ -107,5 +107,5 @@ def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     """The NumPy dtype in which tensors of `dtype` are computed."""
     if dtype not in COMPUTED:
-        raise KindError(f"tensors of {dtype} cannot be computed with; they must be bool, integers, or floats of 16 to 64 bits")
+        raise KindError(f"unsupported dtype {dtype}; must be bool, an integer, or a float of 16 to 64 bits")
     return COMPUTED[dtype]

@@ -1,6 +1,6 @@
-"""The pooling and convolution layers of `torch.nn`, computed here: same constructors, same parameters, same state dicts.
+"""Drop-in replacements for the pooling and convolution layers of `torch.nn`: same constructors, parameters and state dicts.
 
-Each is a subclass of the layer it stands for and changes nothing but what its forward call computes.
+Each is a subclass of PyTorch's layer and changes only what its forward call computes.
 """
 
 from __future__ import annotations
@@ -184,10 +184,10 @@ LAYERS = {getattr(torch.nn, name): globals()[name] for name in __all__ if name !
 
 
 def replace_pooling(model: M, *, convolutions: bool = False) -> M:
-    """The model itself, its pooling layers (and its convolutions, if you ask for it) computed here.
+    """Make the pooling layers of a model (and its convolutions, if asked for) compute with windowgrad. Returns the model.
 
-    A layer stays the object it was, with its parameters, hooks and place, so optimizers and state dicts hold. Only layers
-    of exactly PyTorch's classes are taken: a subclass may compute something else.
+    The layers stay the same objects, with their parameters, hooks and positions, so optimizers and state dicts stay valid.
+    Only layers of exactly PyTorch's classes are changed: a subclass may compute something else.
     """
     for layer in model.modules():
         ours = LAYERS.get(type(layer))

@@ -62,7 +62,7 @@ def body(implementation: dict[str, Any], finding: dict[str, Any], name: str) -> 
 
 def known(entry: dict[str, Any] | None) -> str:
     if entry is None:
-        return '<p class="note new">New: no entry among the known differences speaks of it.</p>'
+        return '<p class="note new">New: not in the list of known differences.</p>'
     reference = linked(entry["reference"])
     return f'<p class="note">Known (<code>{escape(entry["id"])}</code>): {escape(entry["what"])}. <cite>{reference}</cite></p>'
 

@@ -31,7 +31,7 @@ def about_asked(implementation: dict[str, Any]) -> list[str]:
     """That it was not asked everything."""
     if not implementation["left_out"]:
         return []
-    return [f"{title(implementation)} was asked {asked(implementation)} checks that it supports; --most 0 asks all of them"]
+    return [f"{title(implementation)}: ran {asked(implementation)} checks that it supports; --most 0 runs all of them"]
 
 
 def notes(implementation: dict[str, Any]) -> list[str]:
@@ -40,10 +40,10 @@ def notes(implementation: dict[str, Any]) -> list[str]:
     if implementation["newest_tried"]:
         found.append(
             f"{title(implementation)} is newer than {implementation['newest_tried']}, "
-            f"the newest version that the known differences were tried with"
+            f"the newest version that the known differences were tested with"
         )
     for entry in implementation["outdated"]:
-        found.append(f"known difference {entry['id']} no longer holds for {title(implementation)}")
+        found.append(f"known difference {entry['id']} no longer occurs in {title(implementation)}")
     return found
 
 
@@ -105,7 +105,7 @@ class Bar:
     def __init__(self, console: Console, total: int) -> None:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self.task = self.progress.add_task("asking", total=total)
+        self.task = self.progress.add_task("checking", total=total)
 
     def __enter__(self) -> Bar:
         self.progress.start()
