@@ -127,7 +127,9 @@ def conform(
     only: Annotated[
         list[str] | None, typer.Option(help="An operator, a check (such as gradient) or a rule (such as NaN).")
     ] = None,
-    cases: Annotated[int, typer.Option(min=1, help="How many cases.")] = 580,
+    cases: Annotated[
+        int | None, typer.Option(min=1, help="How many cases; enough for every pair of options if not given.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random cases, sizes and values.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Write the results to this file as JSON.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file, for continuous integration.")] = None,
@@ -146,6 +148,7 @@ def conform(
     from windowgrad.conform.process import Limits
 
     limits = Limits.of(seconds, memory)
+    cases = command.CASES if cases is None else cases
     wanted = command.Request(implementations or (), adapter or (), only or (), cases, seed, json, junit, html, limits, most)
     raise typer.Exit(command.conform(wanted, Console()))
 
