@@ -17,7 +17,7 @@ from types import MappingProxyType
 from windowgrad.dispatch import run
 from windowgrad.dtypes import conv_dtype, float_of, unchanged
 from windowgrad.facts import Facts, Family, Kernels
-from windowgrad.spec import convolution, logsumexp, maximum, mean, padding
+from windowgrad.spec import convolution, logsumexp, maximum, mean, minimum, padding
 from windowgrad.spec.op import Op
 
 # --- kernels: imported when the first one is needed, for that loads Numba -------------------------------------------
@@ -27,6 +27,12 @@ def max_kernels() -> Kernels:
     from windowgrad.kernels.pool.max import entry
 
     return Kernels(entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices)
+
+
+def min_kernels() -> Kernels:
+    from windowgrad.kernels.pool.min import entry
+
+    return Kernels(entry.min_forward, entry.min_jvp, entry.min_vjp, entry.min_with_indices)
 
 
 def mean_kernels() -> Kernels:
@@ -239,6 +245,14 @@ MAX = Facts(
     case_reduction="max",
     case_options=("ties",),
 )
+MIN = replace(
+    MAX,
+    kernels=min_kernels,
+    families=winner_families("min_pool", "MinPool", "least"),
+    copies_x=True,
+    partial_results="minimum",
+    case_reduction="min",
+)
 MEAN = Facts(
     mean_kernels,
     float_of,
@@ -274,6 +288,7 @@ TRANSPOSED = replace(CONVOLUTION, families=(CONV_TRANSPOSE,), kernel_options=((1
 
 MEANINGS: tuple[Op, ...] = (
     replace(maximum.OP, facts=MAX),
+    replace(minimum.OP, facts=MIN),
     replace(mean.OP, facts=MEAN),
     replace(logsumexp.OP, facts=SMOOTH),
     replace(convolution.CONV, facts=CONVOLUTION),

@@ -89,6 +89,10 @@ class MaxParams(PoolParams):
                     raise WindowError(f'empty="raise": window {window} on axis {axis} covers no cell of the input')
 
 
+class MinParams(MaxParams):
+    """The same for the least value."""
+
+
 @dataclass(frozen=True)
 class MeanParams(PoolParams):
     """The divisor: all cells of the window inside the padded input, only the real ones, or `divisor_override`."""

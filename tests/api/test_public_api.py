@@ -12,18 +12,31 @@ import windowgrad as wg
 from windowgrad import dispatch
 from windowgrad.geometry import Adaptive, Sliding
 from windowgrad.ops import OPS
-from windowgrad.params import ConvParams, MaxParams, MeanParams, PadParams, SmoothParams, TransposeParams, UnpadParams
+from windowgrad.params import (
+    ConvParams,
+    MaxParams,
+    MeanParams,
+    MinParams,
+    PadParams,
+    SmoothParams,
+    TransposeParams,
+    UnpadParams,
+)
 
 SIGNATURES = """
 max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, ties="first",\
+  empty="zero", out=None)
+min_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, ties="first",\
   empty="zero", out=None)
 avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, *, dilation=1,\
   out=None)
 smooth_max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True, *, beta, out=None)
 adaptive_max_pool(x, output_size, return_indices=False, *, ties="first", out=None)
+adaptive_min_pool(x, output_size, return_indices=False, *, ties="first", out=None)
 adaptive_avg_pool(x, output_size, *, out=None)
 adaptive_smooth_max_pool(x, output_size, *, beta, out=None)
 global_max_pool(x, rank, *, keepdims=True, ties="all", out=None)
+global_min_pool(x, rank, *, keepdims=True, ties="all", out=None)
 global_avg_pool(x, rank, *, keepdims=True, out=None)
 global_smooth_max_pool(x, rank, *, keepdims=True, beta, out=None)
 conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, out=None)
@@ -107,6 +120,7 @@ X, W = np.arange(16.0).reshape(1, 4, 4), np.ones((1, 1, 2, 2))
 WINDOW = Sliding((2, 2), 1, 1)
 CALLS = {
     "max_pool": (MaxParams(WINDOW, "all"), X),
+    "min_pool": (MinParams(WINDOW, "all"), X),
     "avg_pool": (MeanParams(Adaptive((2, None))), X),
     "smooth_max_pool": (SmoothParams(WINDOW, 0.5), X),
     "conv": (ConvParams(WINDOW), X, W),

@@ -58,7 +58,7 @@ def whole_shares(params, x, g):
     if isinstance(params, MeanParams):
         return each(mul, g, oracle.pooled(params, x, lambda real, padded: oracle.divisor(params, len(real), padded)))
     if isinstance(params, MaxParams) and params.ties == "split":
-        return each(mul, g, oracle.pooled(params, x, lambda real, _: max(1, len(oracle.tops(x, real)))))
+        return each(mul, g, oracle.pooled(params, x, lambda real, _: max(1, len(oracle.tops(params, x, real)))))
     return g
 
 
@@ -100,12 +100,13 @@ def test_vjp_is_the_specification_bit_for_bit(op, data):
             assert same_bits(one, expected), (dtype, given_dtype, expected)
 
 
+@pytest.mark.parametrize("name", ["max_pool", "min_pool"])
 @given(data=st.data())
-def test_indices_are_those_of_the_specification(data):
-    params, drawn, _, _ = data.draw(cases(OPS["max_pool"], pool([0, 1, 2])))
+def test_indices_are_those_of_the_specification(name, data):
+    params, drawn, _, _ = data.draw(cases(OPS[name], pool([0, 1, 2])))
     for dtype, (x,) in in_every_dtype(drawn):
-        y, index = OPS["max_pool"].with_indices(params, x)
-        value, place = MEANING["max_pool"].with_indices(params, fractions_of(x))
+        y, index = OPS[name].with_indices(params, x)
+        value, place = MEANING[name].with_indices(params, fractions_of(x))
         assert same_bits(y, rounded(value, dtype)), dtype
         assert same_bits(index, place), dtype
 

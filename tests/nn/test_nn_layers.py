@@ -34,6 +34,10 @@ POOLS = {
         lambda k: nn.MaxPool(k, 1, 1, 2, True, ties="all", empty="zero"),
         lambda x, k: wg.max_pool(x, k, 1, 1, 2, True, ties="all", empty="zero"),
     ),
+    "min": (
+        lambda k: nn.MinPool(k, 1, 1, 2, True, ties="all", empty="zero"),
+        lambda x, k: wg.min_pool(x, k, 1, 1, 2, True, ties="all", empty="zero"),
+    ),
     "avg": (
         lambda k: nn.AvgPool(k, 3, 1, True, False, 3, dilation=2),
         lambda x, k: wg.avg_pool(x, k, 3, 1, True, False, 3, dilation=2),
@@ -43,6 +47,7 @@ POOLS = {
         lambda x, k: wg.smooth_max_pool(x, k, 2, 1, 1, True, False, beta=2.0),
     ),
     "adaptive max": (lambda k: nn.AdaptiveMaxPool(k, ties="split"), lambda x, k: wg.adaptive_max_pool(x, k, ties="split")),
+    "adaptive min": (lambda k: nn.AdaptiveMinPool(k, ties="split"), lambda x, k: wg.adaptive_min_pool(x, k, ties="split")),
     "adaptive avg": (lambda k: nn.AdaptiveAvgPool(k), lambda x, k: wg.adaptive_avg_pool(x, k)),
     "adaptive smooth": (
         lambda k: nn.AdaptiveSmoothMaxPool(k, beta=-2.0),
@@ -52,6 +57,7 @@ POOLS = {
         lambda k: nn.GlobalMaxPool(len(k), ties="first"),
         lambda x, k: wg.global_max_pool(x, len(k), keepdims=False, ties="first"),
     ),
+    "global min": (lambda k: nn.GlobalMinPool(len(k)), lambda x, k: wg.global_min_pool(x, len(k), keepdims=False)),
     "global avg": (lambda k: nn.GlobalAvgPool(len(k), True), lambda x, k: wg.global_avg_pool(x, len(k), keepdims=True)),
     "global smooth": (
         lambda k: nn.GlobalSmoothMaxPool(len(k), beta=2.0),

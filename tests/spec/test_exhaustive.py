@@ -18,7 +18,7 @@ from windowgrad import adaptive_bins
 from windowgrad.errors import WindowError
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.ops import OPS
-from windowgrad.params import TIES, ConvParams, MaxParams, MeanParams
+from windowgrad.params import TIES, ConvParams, MaxParams, MeanParams, MinParams
 
 SIZES, KERNELS, STRIDES, PADS, DILATIONS, CEILS = range(1, 7), range(1, 5), range(1, 4), range(4), (1, 2), (False, True)
 every_size_and_kernel = pytest.mark.parametrize(("n", "k"), list(itertools.product(SIZES, KERNELS)))
@@ -101,16 +101,17 @@ def check(law, op, params, xs):
     assert left == right, params
 
 
+@pytest.mark.parametrize(("name", "record"), [("max_pool", MaxParams), ("min_pool", MinParams)])
 @every_size_and_kernel
-def test_max_obeys_its_laws(n, k):
+def test_max_and_min_obey_their_laws(n, k, name, record):
     """On both rows at once: "first" is what the forward rule selects, so duals agree under ties too."""
-    op, xs = OPS["max_pool"], [line(n, 3, k)]
+    op, xs = OPS[name], [line(n, 3, k)]
     for geometry in legal(n, k):
-        check(forward_is_the_definition, op, MaxParams(geometry), xs)
-        check(jvp_is_forward_on_duals, op, MaxParams(geometry), xs)
+        check(forward_is_the_definition, op, record(geometry), xs)
+        check(jvp_is_forward_on_duals, op, record(geometry), xs)
         for ties in TIES:
-            check(vjp_is_adjoint_of_jvp, op, MaxParams(geometry, ties), xs)
-            check(max_derivative_is_the_definition, op, MaxParams(geometry, ties), xs)
+            check(vjp_is_adjoint_of_jvp, op, record(geometry, ties), xs)
+            check(max_derivative_is_the_definition, op, record(geometry, ties), xs)
 
 
 @every_size_and_kernel

@@ -17,7 +17,7 @@ from support.laws import (
 )
 from windowgrad.geometry import Sliding
 from windowgrad.ops import OPS
-from windowgrad.params import TIES, ConvParams, MaxParams, MeanParams
+from windowgrad.params import TIES, ConvParams, MaxParams, MeanParams, MinParams
 
 AXIS = {"n": (1, 2, 3, 5), "k": (1, 2, 3), "s": (1, 2, 3), "lo": (0, 1, 3), "hi": (0, 1, 2), "d": (1, 2), "ceil": (False, True)}
 FACTORS = {f"{name}{axis}": values for axis in (0, 1) for name, values in AXIS.items()}
@@ -96,11 +96,13 @@ def test_max_mean_and_conv_obey_their_laws(row):
     windows = geometry(row)
     for ties in TIES:
         xs = [grid((2, *spatial(row)), 37, ties=True)]
-        check(vjp_is_adjoint_of_jvp, OPS["max_pool"], MaxParams(windows, ties), xs)
-        check(max_derivative_is_the_definition, OPS["max_pool"], MaxParams(windows, ties), xs)
+        for op, params in ((OPS["max_pool"], MaxParams(windows, ties)), (OPS["min_pool"], MinParams(windows, ties))):
+            check(vjp_is_adjoint_of_jvp, op, params, xs)
+            check(max_derivative_is_the_definition, op, params, xs)
     free, weight = grid((2, *spatial(row)), 37) - 16, grid((4, 1, *windows.kernel), 3) - 2
     calls = [
         (OPS["max_pool"], MaxParams(windows), [free]),
+        (OPS["min_pool"], MinParams(windows), [free]),
         (OPS["avg_pool"], MeanParams(windows), [free]),
         (OPS["avg_pool"], MeanParams(windows, False), [free]),
         (OPS["conv"], ConvParams(windows, 2), [free, weight, grid((4,), 7)]),

@@ -37,6 +37,7 @@ from support.strategies import (
     leads,
     max_params,
     mean_params,
+    min_params,
     ranks,
     slidings,
     small_ints,
@@ -45,18 +46,19 @@ from support.strategies import (
 )
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.ops import OPS
-from windowgrad.params import TIES, ConvParams, MaxParams, MeanParams, UnpadParams
+from windowgrad.params import TIES, ConvParams, MaxParams, MeanParams, MinParams, UnpadParams
 from windowgrad.spec import padding
 
-MAX, MEAN, CONV, TRANSPOSE = (OPS[name] for name in ("max_pool", "avg_pool", "conv", "conv_transpose"))
+MAX, MIN, MEAN, CONV, TRANSPOSE = (OPS[name] for name in ("max_pool", "min_pool", "avg_pool", "conv", "conv_transpose"))
 EXACT = [op for op in OPS.values() if op.exact]
 LINEAR = [op for op in EXACT if op.linear]
-POOLING = [(MAX, max_params), (MEAN, mean_params)]
+POOLING = [(MAX, max_params), (MIN, min_params), (MEAN, mean_params)]
 
 every_exact_op = pytest.mark.parametrize("op", EXACT, ids=lambda op: op.name)
 every_linear_op = pytest.mark.parametrize("op", LINEAR, ids=lambda op: op.name)
 every_convolution = pytest.mark.parametrize("op", [CONV, TRANSPOSE], ids=lambda op: op.name)
-every_exact_pooling = pytest.mark.parametrize(("op", "params"), POOLING, ids=["max_pool", "avg_pool"])
+every_exact_pooling = pytest.mark.parametrize(("op", "params"), POOLING, ids=["max_pool", "min_pool", "avg_pool"])
+every_winner = pytest.mark.parametrize("op", [MAX, MIN], ids=lambda op: op.name)
 
 
 # --- every operator ----------------------------------------------------------------------------------------------
@@ -69,11 +71,12 @@ def test_vjp_is_the_adjoint_of_jvp(op, data):
     assert left == right
 
 
+@every_winner
 @pytest.mark.parametrize("ties", TIES)
 @given(data=st.data())
-def test_vjp_is_the_adjoint_of_jvp_under_every_ties_rule(ties, data):
-    params, *rest = data.draw(cases(MAX, tied(), tangents=fractions()))
-    left, right = vjp_is_adjoint_of_jvp(MAX, replace(params, ties=ties), *rest)
+def test_vjp_is_the_adjoint_of_jvp_under_every_ties_rule(op, ties, data):
+    params, *rest = data.draw(cases(op, tied(), tangents=fractions()))
+    left, right = vjp_is_adjoint_of_jvp(op, replace(params, ties=ties), *rest)
     assert left == right
 
 
@@ -91,26 +94,40 @@ def test_forward_is_the_definition_said_naively(op, data):
     assert left == right
 
 
+@every_winner
 @pytest.mark.parametrize("ties", TIES)
 @given(data=st.data())
-def test_the_derivative_of_max_under_a_ties_rule_is_the_definition(ties, data):
-    params, *rest = data.draw(cases(MAX, tied(), tangents=fractions()))
-    left, right = max_derivative_is_the_definition(MAX, replace(params, ties=ties), *rest)
+def test_the_derivative_under_a_ties_rule_is_the_definition(op, ties, data):
+    params, *rest = data.draw(cases(op, tied(), tangents=fractions()))
+    left, right = max_derivative_is_the_definition(op, replace(params, ties=ties), *rest)
     assert left == right
 
 
-@given(case=cases(MAX, tied()))
-def test_the_index_is_that_of_the_first_winner(case):
-    params, (x,), _, _ = case
-    y, index = MAX.with_indices(params, x)
+@every_winner
+@given(data=st.data())
+def test_the_index_is_that_of_the_first_winner(op, data):
+    params, (x,), _, _ = data.draw(cases(op, tied()))
+    y, index = op.with_indices(params, x)
     assert index.dtype == np.int64
-    assert listed(y, index) == listed(MAX.forward(params, x), oracle.max_index(params, x))
+    assert listed(y, index) == listed(op.forward(params, x), oracle.max_index(params, x))
 
 
-@given(case=cases(MAX, floats_with_nan(), tangents=small_ints()))
-def test_nan_is_the_greatest_value(case):
-    left, right = nan_is_the_greatest(MAX, *case)
+@every_winner
+@given(data=st.data())
+def test_nan_wins_over_every_number(op, data):
+    left, right = nan_is_the_greatest(op, *data.draw(cases(op, floats_with_nan(), tangents=small_ints())))
     assert left == right
+
+
+@given(case=cases(MIN, fractions()))
+def test_a_minimum_is_the_maximum_of_the_negated_cells_negated(case):
+    """And has the same winners, so the same derivatives."""
+    params, (x,), (dx,), g = case
+    greatest = MaxParams(params.geometry, params.ties, params.empty)
+    assert listed(*MIN.with_indices(params, x)) == listed(-MAX.forward(greatest, -x), MAX.with_indices(greatest, -x)[1])
+    assert listed(MIN.jvp(params, x, dx), *MIN.vjp(params, x, g)) == listed(
+        MAX.jvp(greatest, -x, dx), *MAX.vjp(greatest, -x, g)
+    )
 
 
 @every_exact_op
@@ -129,9 +146,9 @@ def test_fractions_stay_fractions(op, data):
     assert {type(cell) for result in results for cell in result.flat} == {Fraction}
 
 
-@pytest.mark.parametrize("params", [MaxParams, MeanParams, lambda geometry: MeanParams(geometry, False)])
+@pytest.mark.parametrize("params", [MaxParams, MinParams, MeanParams, lambda geometry: MeanParams(geometry, False)])
 def test_fractions_stay_fractions_in_a_window_with_no_cell(params):
-    op = MAX if params is MaxParams else MEAN
+    op = {MaxParams: MAX, MinParams: MIN}.get(params, MEAN)
     x, g = np.array([Fraction(2, 3)]), np.array([Fraction(1, 2)] * 7)
     pad_only = params(Sliding((1,), 1, ((3, 3),)))
     results = [op.forward(pad_only, x), op.jvp(pad_only, x, x), *op.vjp(pad_only, x, g)]

@@ -84,12 +84,15 @@ class Maximum(Pooling):
         super().__init__(params, x)
         values = self.seen(comparable(x))
         nan = values != values
-        least = np.array(-np.inf if values.dtype.kind == "f" else 0 if values.dtype.kind == "b" else np.iinfo(values.dtype).min)
-        shown = np.where(self.real & ~nan, values, least.astype(values.dtype))
-        best = values == shown.max(-1, keepdims=True)
+        best = values == self.best(values, self.real & ~nan)
         has_nan = (nan & self.real).any(-1, keepdims=True)
         self.tops = np.where(has_nan, nan, best) & self.real
         self.first, self.some = self.tops.argmax(-1)[..., None], self.tops.any(-1)
+
+    def best(self, values: Array, seen: Array) -> Array:
+        """The greatest value of each window; that of a window without a cell does not matter."""
+        least = np.array(-np.inf if values.dtype.kind == "f" else 0 if values.dtype.kind == "b" else np.iinfo(values.dtype).min)
+        return np.where(seen, values, least.astype(values.dtype)).max(-1, keepdims=True)
 
     def at_first(self, entries: Array) -> Array:
         return np.take_along_axis(entries, self.first, -1)[..., 0]
@@ -117,6 +120,12 @@ class Maximum(Pooling):
     def vjp(self, g: Array) -> Array:
         amounts = (self.outputs(g.astype(np.float64)) / self.shares())[..., None]
         return self.spread(np.where(self.getting() & self.tops, amounts, 0))
+
+
+class Minimum(Maximum):
+    def best(self, values: Array, seen: Array) -> Array:
+        most = np.array(np.inf if values.dtype.kind == "f" else 1 if values.dtype.kind == "b" else np.iinfo(values.dtype).max)
+        return np.where(seen, values, most.astype(values.dtype)).min(-1, keepdims=True)
 
 
 class Mean(Pooling):
@@ -211,7 +220,7 @@ def convolution(params: Any, x: Array, w: Array) -> tuple[Any, Any, Any]:
     return conv.input_gradient, conv.forward, lambda x, g: conv.weight_gradient(g, x)
 
 
-POOLINGS = {"max_pool": Maximum, "avg_pool": Mean, "smooth_max_pool": Smooth}
+POOLINGS = {"max_pool": Maximum, "min_pool": Minimum, "avg_pool": Mean, "smooth_max_pool": Smooth}
 
 
 def of_pooling(name: str, rule: str, params: Any, arrays: Sequence[Array]) -> list[Array]:

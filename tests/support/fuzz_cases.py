@@ -23,6 +23,7 @@ from windowgrad.params import (
     ConvParams,
     MaxParams,
     MeanParams,
+    MinParams,
     PadParams,
     Params,
     SmoothParams,
@@ -35,6 +36,7 @@ Random = np.random.Generator
 
 OPERATORS = {
     "max_pool": 5,
+    "min_pool": 2,
     "avg_pool": 3,
     "smooth_max_pool": 2,
     "conv": 5,
@@ -174,8 +176,10 @@ def pooling(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
     if chance(rng, 0.03):
         spatial = (*spatial[:-1], int(rng.integers(300, 3000)))
     regions = geometry(rng, spatial)
-    if op == "max_pool":
-        params: Params = MaxParams(regions, one_of(rng, TIES, (3, 2, 2)), one_of(rng, ("zero", "raise"), (9, 1)))
+    if op in ("max_pool", "min_pool"):
+        params: Params = (MinParams if op == "min_pool" else MaxParams)(
+            regions, one_of(rng, TIES, (3, 2, 2)), one_of(rng, ("zero", "raise"), (9, 1))
+        )
     elif op == "avg_pool":
         params = MeanParams(regions, chance(rng, 0.6), one_of(rng, (None, 1, 3, 7), (7, 1, 1, 1)))
     else:
@@ -280,7 +284,7 @@ def draw(seed: int, number: int, only: str | None = None) -> Case:
     key = (seed, number)
     rng = np.random.default_rng(key)
     op = only or one_of(rng, list(OPERATORS), list(OPERATORS.values()))
-    rules = ("forward", "jvp", "vjp", *(("with_indices",) if op == "max_pool" else ()))
+    rules = ("forward", "jvp", "vjp", *(("with_indices",) if op in ("max_pool", "min_pool") else ()))
     rule, (dtype, given) = one_of(rng, rules), dtypes(rng)
     params, shapes = DRAWN.get(op, pooling)(rng, op)
     while not is_small(op, params, shapes):

@@ -34,6 +34,7 @@ POOLING = (
     case("max_pool3d", lambda x: wg.max_pool3d(x, 2), (1, 4, 4, 5)),
     case("max_pool, dilated", lambda x: wg.max_pool(x, (2, 3), 1, dilation=2), (2, 6, 7)),
     case("max_pool, split", lambda x: wg.max_pool(x, (3,), 2, 1, ties="split"), (2, 7)),
+    case("min_pool2d", lambda x: wg.min_pool2d(x, 3, 2, 1, ceil_mode=True), (2, 3, 6, 7)),
     case("avg_pool1d", lambda x: wg.avg_pool1d(x, 3, 2, 1), (2, 9)),
     case("avg_pool2d", lambda x: wg.avg_pool2d(x, 3, 2, 1, count_include_pad=False), (2, 3, 6, 7)),
     case("avg_pool3d", lambda x: wg.avg_pool3d(x, 2), (1, 4, 4, 5)),

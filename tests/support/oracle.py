@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.geometry import Adaptive, Geometry, Sliding
+from windowgrad.params import MinParams
 
 Place = tuple[int, ...]
 
@@ -68,14 +69,16 @@ def pooled(params: Any, x: Any, value: Any) -> Any:
 # --- what is done with them --------------------------------------------------------------------------------------
 
 
-def tops(x: Any, real: list[Place]) -> list[Place]:
-    """All cells that are greatest: the NaN ones if there are any."""
+def tops(params: Any, x: Any, real: list[Place]) -> list[Place]:
+    """All cells that are greatest, or least: the NaN ones if there are any."""
     nans = [cell for cell in real if x[cell] != x[cell]]
+    if isinstance(params, MinParams):
+        return nans or [cell for cell in real if all(x[cell] <= x[other] for other in real)]
     return nans or [cell for cell in real if all(x[cell] >= x[other] for other in real)]
 
 
 def max_forward(params: Any, x: Any) -> Any:
-    return pooled(params, x, lambda real, _: x[tops(x, real)[0]] if real else 0)
+    return pooled(params, x, lambda real, _: x[tops(params, x, real)[0]] if real else 0)
 
 
 def max_index(params: Any, x: Any) -> Any:
@@ -84,12 +87,12 @@ def max_index(params: Any, x: Any) -> Any:
     def flat(cell: Place) -> int:
         return sum(i * math.prod(sizes[a + 1 :]) for a, i in enumerate(cell[len(cell) - len(sizes) :]))
 
-    return pooled(params, x, lambda real, _: flat(tops(x, real)[0]) if real else -1)
+    return pooled(params, x, lambda real, _: flat(tops(params, x, real)[0]) if real else -1)
 
 
 def max_jvp(params: Any, x: Any, dx: Any) -> Any:
     def value(real: list[Place], _: int) -> Any:
-        best = [dx[cell] for cell in tops(x, real)]
+        best = [dx[cell] for cell in tops(params, x, real)]
         if not best:
             return 0
         return {"first": best[0], "all": sum(best), "split": sum(best) / Fraction(len(best))}[params.ties]
@@ -165,6 +168,7 @@ def unpad_forward(params: Any, x: Any) -> Any:
 
 FORWARD = {
     "max_pool": max_forward,
+    "min_pool": max_forward,
     "avg_pool": mean_forward,
     "smooth_max_pool": smooth_forward,
     "conv": conv_forward,

@@ -18,7 +18,17 @@ from hypothesis import strategies as st
 
 from support import oracle
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
-from windowgrad.params import TIES, ConvParams, MaxParams, MeanParams, PadParams, SmoothParams, TransposeParams, UnpadParams
+from windowgrad.params import (
+    TIES,
+    ConvParams,
+    MaxParams,
+    MeanParams,
+    MinParams,
+    PadParams,
+    SmoothParams,
+    TransposeParams,
+    UnpadParams,
+)
 from windowgrad.spec import Op
 
 Cells = Callable[[int], st.SearchStrategy[list[Any]]]
@@ -181,6 +191,11 @@ def max_params(draw: st.DrawFn, geometry: Geometry) -> MaxParams:
 
 
 @st.composite
+def min_params(draw: st.DrawFn, geometry: Geometry) -> MinParams:
+    return MinParams(geometry, draw(st.sampled_from(TIES)))
+
+
+@st.composite
 def mean_params(draw: st.DrawFn, geometry: Geometry) -> MeanParams:
     return MeanParams(geometry, draw(st.booleans()), draw(st.sampled_from([None, None, None, 1, 3, 7])))
 
@@ -233,6 +248,7 @@ def paddings(draw: st.DrawFn, kind: type[PadParams]) -> tuple[PadParams, Shapes]
 
 SITUATIONS: dict[str, st.SearchStrategy[tuple[Any, Shapes]]] = {
     "max_pool": pooled(max_params),
+    "min_pool": pooled(min_params),
     "avg_pool": pooled(mean_params),
     "smooth_max_pool": pooled(smooth_params),
     "conv": convolutions(),
@@ -246,6 +262,7 @@ SITUATIONS: dict[str, st.SearchStrategy[tuple[Any, Shapes]]] = {
 PLAIN = Sliding((2, 2), 1, 1)
 ORDINARY: dict[str, tuple[Any, Shapes]] = {
     "max_pool": (MaxParams(PLAIN), ((2, 3, 4, 5),)),
+    "min_pool": (MinParams(PLAIN), ((2, 3, 4, 5),)),
     "avg_pool": (MeanParams(PLAIN), ((2, 3, 4, 5),)),
     "smooth_max_pool": (SmoothParams(PLAIN, 2), ((2, 3, 4, 5),)),
     "conv": (ConvParams(PLAIN), ((2, 3, 4, 5), (6, 3, 2, 2), (6,))),

@@ -36,6 +36,8 @@ def pools(rank: int) -> list[Case]:
     return [
         Case(f"max_pool{rank}d", lambda x: of["max_pool"](x, 3, 2, 1), x),
         Case(f"max_pool{rank}d indices", lambda x: of["max_pool"](x, 2, 1, return_indices=True), x),
+        Case(f"min_pool{rank}d", lambda x: of["min_pool"](x, 3, 2, 1), x),
+        Case(f"min_pool{rank}d indices", lambda x: of["min_pool"](x, 2, 1, return_indices=True), x),
         Case(f"avg_pool{rank}d", lambda x: of["avg_pool"](x, 3, 2, 1, count_include_pad=False), x),
         Case(f"smooth_max_pool{rank}d", lambda x: of["smooth_max_pool"](x, 3, 2, 1, beta=1.5), x),
         Case(f"adaptive_max_pool{rank}d", lambda x: of["adaptive_max_pool"](x, bins), x),
@@ -48,7 +50,7 @@ def pools(rank: int) -> list[Case]:
     ]
 
 
-POOLS = [f"{kind}{what}_pool" for kind in ("", "adaptive_", "global_") for what in ("max", "avg", "smooth_max")]
+POOLS = [f"{kind}{what}_pool" for kind in ("", "adaptive_", "global_") for what in ("max", "min", "avg", "smooth_max")]
 
 
 def convolutions(rank: int) -> list[Case]:

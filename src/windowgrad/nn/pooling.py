@@ -14,12 +14,15 @@ from windowgrad.facts import Family
 from windowgrad.functional import (
     adaptive_avg_pool,
     adaptive_max_pool,
+    adaptive_min_pool,
     adaptive_smooth_max_pool,
     avg_pool,
     global_avg_pool,
     global_max_pool,
+    global_min_pool,
     global_smooth_max_pool,
     max_pool,
+    min_pool,
     smooth_max_pool,
 )
 from windowgrad.functional.signatures import Empty, Ties
@@ -31,12 +34,15 @@ from windowgrad.params import PoolParams
 __all__ = [
     "AdaptiveAvgPool",
     "AdaptiveMaxPool",
+    "AdaptiveMinPool",
     "AdaptiveSmoothMaxPool",
     "AvgPool",
     "GlobalAvgPool",
     "GlobalMaxPool",
+    "GlobalMinPool",
     "GlobalSmoothMaxPool",
     "MaxPool",
+    "MinPool",
     "SmoothMaxPool",
 ]
 
@@ -158,6 +164,20 @@ class MaxPool(Window):
 
 
 @dataclass(frozen=True, repr=False)
+class MinPool(Window):
+    """`min_pool`: the least value of each window."""
+
+    function = staticmethod(min_pool)
+    kernel_size: tuple[int, ...]
+    stride: Size | None = None
+    padding: Padding = 0
+    dilation: Size = 1
+    ceil_mode: bool = False
+    ties: Ties = field(default="first", kw_only=True)
+    empty: Empty = field(default="zero", kw_only=True)
+
+
+@dataclass(frozen=True, repr=False)
 class AvgPool(Window):
     """`avg_pool`: the mean of each window."""
 
@@ -198,6 +218,15 @@ class AdaptiveMaxPool(Bins):
 
 
 @dataclass(frozen=True, repr=False)
+class AdaptiveMinPool(Bins):
+    """`adaptive_min_pool`: the least value of each of `output_size` bins per axis (None keeps an axis)."""
+
+    function = staticmethod(adaptive_min_pool)
+    output_size: tuple[int | None, ...]
+    ties: Ties = field(default="first", kw_only=True)
+
+
+@dataclass(frozen=True, repr=False)
 class AdaptiveAvgPool(Bins):
     """`adaptive_avg_pool`: the mean of each of `output_size` bins per axis (None keeps an axis)."""
 
@@ -222,6 +251,16 @@ class GlobalMaxPool(Everything):
     """`global_max_pool`: the greatest value over the last `rank` axes, which are removed unless `keepdims`."""
 
     function = staticmethod(global_max_pool)
+    rank: int
+    keepdims: bool = False
+    ties: Ties = field(default="all", kw_only=True)
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalMinPool(Everything):
+    """`global_min_pool`: the least value over the last `rank` axes, which go here unless `keepdims`."""
+
+    function = staticmethod(global_min_pool)
     rank: int
     keepdims: bool = False
     ties: Ties = field(default="all", kw_only=True)

@@ -26,7 +26,7 @@ from windowgrad.params import TIES, ConvParams, MaxParams, MeanParams, SmoothPar
 pytestmark = pytest.mark.usefixtures("one_thread")
 some = settings(max_examples=settings.default.max_examples // 5)
 RULES = ("forward", "jvp", "vjp")
-TREES = ("max_pool", "avg_pool", "smooth_max_pool")
+TREES = ("max_pool", "min_pool", "avg_pool", "smooth_max_pool")
 
 
 @pytest.fixture
@@ -144,7 +144,9 @@ def test_every_dtype_gives_what_it_gives_in_one_piece(dtype):
 # --- regions over many chunks ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "close"), [("max_pool", ()), ("avg_pool", ("vjp",)), ("smooth_max_pool", RULES)])
+@pytest.mark.parametrize(
+    ("name", "close"), [("max_pool", ()), ("min_pool", ()), ("avg_pool", ("vjp",)), ("smooth_max_pool", RULES)]
+)
 @some
 @given(data=st.data())
 def test_exact_sums_are_the_same_bits_in_a_tree(name, close, data):
@@ -197,8 +199,7 @@ def test_a_smooth_max_over_chunks_is_within_the_bound_of_the_design(beta):
 def test_a_region_over_everything_is_never_in_one_task(name):
     """Each task needs one chunk of the input, or a few small results."""
     x = da.zeros((256, 4096, 4096), chunks=(16, 512, 512), dtype=np.float32)
-    pool = {"max_pool": wg.global_max_pool3d, "avg_pool": wg.global_avg_pool3d, "smooth_max_pool": wg.global_smooth_max_pool3d}
-    y = pool[name](x, **({"beta": 1.0} if name == "smooth_max_pool" else {}))
+    y = getattr(wg, f"global_{name}3d")(x, **({"beta": 1.0} if name == "smooth_max_pool" else {}))
     tasks = dict(y.__dask_graph__())
     for key in tasks:
         needed = get_dependencies(tasks, key)

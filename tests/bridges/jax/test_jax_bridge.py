@@ -14,7 +14,7 @@ from support.jax_cases import CASES, NAMED, Case
 from windowgrad.bridges.jax import compute, host
 from windowgrad.dispatch import BRIDGES
 from windowgrad.ops import OPS
-from windowgrad.params import ConvParams, MaxParams, MeanParams
+from windowgrad.params import ConvParams, MaxParams, MeanParams, MinParams
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -121,6 +121,7 @@ def test_the_rules_of_the_table_take_jax_arrays() -> None:
         ("conv", ConvParams(record), (x, w, b), (dx, dw, db)),
         ("conv", ConvParams(record), (x, w), (dx, dw)),
         ("max_pool", MaxParams(record, "all"), (x,), (dx,)),
+        ("min_pool", MinParams(record, "split"), (x,), (dx,)),
         ("avg_pool", MeanParams(record), (x,), (dx,)),
     ):
         y = OPS[op].jvp(params, *inputs, *tangents)

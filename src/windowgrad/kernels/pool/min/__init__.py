@@ -1,0 +1,1 @@
+"""Minimum: the kernels of the maximum, with the cells in the reverse order."""
