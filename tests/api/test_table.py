@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib.util
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -101,3 +102,24 @@ def test_no_code_compares_the_name_of_an_operator(room):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Compare):
                 assert not literals(node), f"{file}:{node.lineno}"
+
+
+# --- pages -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_the_page_of_layers_lists_each_with_its_function(family):
+    lines = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8").splitlines()
+    assert any(f"`{family.layer}(" in line and f"`{family.name}`" in line for line in lines)
+
+
+def test_the_page_about_adding_an_operator_names_the_files_that_know_of_its_example():
+    """Five that were there before, and new ones: no other file of the package knows `min_pool`."""
+    text = (ROOT / "docs" / "adding-an-operator.md").read_text(encoding="utf-8")
+    new, changed = (re.findall(r"^\| `(\S+)` ", part, re.MULTILINE) for part in text.split("Existing files of `src`"))
+    assert all((ROOT / path).exists() for path in (*new, *changed))
+    assert len(changed) == 5
+    words = re.compile(r"min_pool|MinPool|MinParams|import .*\bminimum\b")
+    knowing = {str(path.relative_to(ROOT)) for path in SRC.rglob("*.py") if words.search(path.read_text(encoding="utf-8"))}
+    assert knowing <= {*new, *changed}
+    assert set(changed) <= knowing
