@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from operator import neg
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from support.laws import (
     adaptive_to_a_divisor_is_sliding,
     bias_is_added_to_its_channel,
     derivatives_are_linear,
+    each,
     forward_is_the_definition,
     global_is_adaptive_to_one,
     jvp_is_forward_on_duals,
@@ -124,7 +126,8 @@ def test_a_minimum_is_the_maximum_of_the_negated_cells_negated(case):
     """And has the same winners, so the same derivatives."""
     params, (x,), (dx,), g = case
     greatest = MaxParams(params.geometry, params.ties, params.empty)
-    assert listed(*MIN.with_indices(params, x)) == listed(-MAX.forward(greatest, -x), MAX.with_indices(greatest, -x)[1])
+    y, index = MAX.with_indices(greatest, -x)
+    assert listed(*MIN.with_indices(params, x)) == listed(each(neg, y), index)
     assert listed(MIN.jvp(params, x, dx), *MIN.vjp(params, x, g)) == listed(
         MAX.jvp(greatest, -x, dx), *MAX.vjp(greatest, -x, g)
     )
