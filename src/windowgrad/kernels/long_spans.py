@@ -21,7 +21,7 @@ from llvmlite import ir
 from windowgrad.kernels.emit import Combine, Emitter, plus
 from windowgrad.kernels.vectors import call, kind, llvm, spread, suffix
 
-BLOCK = 4096
+BLOCK = 8192
 """Bytes of a row that a pass does in one wave."""
 
 WHOLE_ROW = 1 << 48
