@@ -116,17 +116,19 @@ def add_long(s: Spans) -> None:
 
         def work(p: Pass) -> None:
             before, start = builder.load(taken), builder.load(first)
+            stays = e.equal(builder.and_(p.power, e.int(4 * e.n - 1)), 0)
+            to = builder.select(stays, start, none)
             digits, anew = builder.and_(p.left, e.int(3)), e.equal(before, 0)
             adds = builder.icmp_signed("!=", digits, none)
             whole, out = builder.select(adds, in_vectors, none), builder.select(adds, s.out, none)
-            add_vectors(s, p, start, digits, anew, least(e, p.high, whole))
+            add_vectors(s, p, start, to, stays, digits, anew, least(e, p.high, whole))
             add_cells(s, p, start, digits, anew, most(e, p.low, whole), least(e, p.high, out))
             limit = builder.sub(builder.sub(reach, before), e.mul(p.power, 3))
             stop = least(e, p.high, builder.select(p.is_last, none, limit))
             with e.steps(most(e, p.low, whole), stop, e.int(e.n)) as j:
-                e.store(s.source, j, four(e, s.entries(e.add(j, start), p.power, 4)))
+                e.store(s.source, e.add(j, to), four(e, s.entries(e.add(j, start), p.power, 4)))
             ahead = e.mul(digits, p.power)
-            builder.store(ahead, first)
+            builder.store(e.add(to, ahead), first)
             builder.store(e.add(before, ahead), taken)
 
         return work
@@ -139,7 +141,7 @@ def four(e: Emitter, parts: list[Any]) -> Any:
     return plus(e, plus(e, a, b), plus(e, c, d))
 
 
-def add_vectors(s: Spans, p: Pass, start: Any, digits: Any, anew: Any, stop: Any) -> None:
+def add_vectors(s: Spans, p: Pass, start: Any, to: Any, stays: Any, digits: Any, anew: Any, stop: Any) -> None:
     """The parts of two digits to the outputs p.low to `stop`, and in every pass but the last the next entries too."""
     e, builder = s.e, s.e.builder
     integer = ir.IntType(e.v.dtype.bitwidth)
@@ -152,18 +154,34 @@ def add_vectors(s: Spans, p: Pass, start: Any, digits: Any, anew: Any, stop: Any
         held = builder.bitcast(e.load(s.target, where), lanes)
         return builder.bitcast(builder.or_(builder.and_(held, mask), bits), llvm(e.v))
 
-    def loop(low: int, high: int, goes_on: int) -> None:
-        with e.steps(p.low, stop, e.int(e.n)) as j:
-            parts = s.entries(e.add(j, start), p.power, 4 if goes_on else low + 2 * high)
-            where = e.add(s.at, j)
-            total = sum_so_far(where)
+    shared = builder.or_(stays, e.equal(p.power, e.n))
+
+    def do(j: Any, low: int, high: int, goes_on: int, outputs: int) -> None:
+        """`outputs` vectors of outputs, `power` apart: they share entries and sums of two."""
+        count = outputs + (3 if goes_on else low + 2 * high - 1)
+        parts = s.entries(e.add(j, start), p.power, count)
+        pairs = [plus(e, a, b) for a, b in zip(parts, parts[1:], strict=False)]
+        for k in range(outputs):
+            i = e.add(j, e.mul(p.power, k))
+            where = e.add(s.at, i)
             if goes_on:
-                e.store(s.source, j, four(e, parts))
+                e.store(s.source, e.add(i, to), plus(e, pairs[k], pairs[k + 2]))
+            total = sum_so_far(where)
             if low:
-                total = plus(e, total, parts[0])
+                total = plus(e, total, parts[k])
             if high:
-                total = plus(e, total, plus(e, parts[low], parts[low + 1]))
+                total = plus(e, total, pairs[k + low])
             e.store(s.target, where, total)
+
+    def loop(low: int, high: int, goes_on: int) -> None:
+        done, four_powers = e.variable(p.low), e.mul(p.power, 4)
+        last = builder.select(shared, e.add(builder.sub(stop, four_powers), 1), p.low)
+        with e.steps(p.low, last, four_powers) as g:
+            with e.steps(g, e.add(g, p.power), e.int(e.n)) as j:
+                do(j, low, high, goes_on, 4)
+            builder.store(e.add(g, four_powers), done)
+        with e.steps(builder.load(done), stop, e.int(e.n)) as j:
+            do(j, low, high, goes_on, 1)
 
     done = builder.append_basic_block("done")
     choice = builder.switch(builder.select(p.is_last, p.left, builder.or_(digits, e.int(4))), done)
