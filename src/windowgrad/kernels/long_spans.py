@@ -7,13 +7,15 @@ entries that overlap make a window, at the end. So a window of 1001 taps takes f
 
 The passes run in waves. A wave does one block of the row in every pass, and a block is as far behind that of the pass before as
 it needs; so a pass finds its entries in the nearest cache. The order of a sum depends on `taps` alone, not on a block or a
-place in the row. Measured for a mean over 1001 float32: doublings one by one, in passes over a whole piece, take twice the time.
+place in the row. Measured for a mean over 1001 float32: doublings one by one, over a whole piece, take twice the time; asking
+memory early for the next piece gains nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from llvmlite import ir
@@ -106,7 +108,9 @@ def add_long(s: Spans) -> None:
 
     The parts of a window lie one behind the other, so what comes before a part is not needed after it. Each pass moves the
     entries back by what the pass before has added: entry `first` + j belongs to output j, and what a pass makes is stored
-    at j. `taken` is by how much they have moved in all.
+    at j, in line with the vectors of y. Where `power` is a multiple of 4 vectors they are in line already, and entries stay in
+    place, so that outputs a power apart can be done together: they read and write the same entries, and no others do. `taken`
+    is how much the window has been given in all.
     """
     e, builder = s.e, s.e.builder
     reach, in_vectors, none = s.reach, s.in_vectors, e.int(0)
@@ -142,7 +146,11 @@ def four(e: Emitter, parts: list[Any]) -> Any:
 
 
 def add_vectors(s: Spans, p: Pass, start: Any, to: Any, stays: Any, digits: Any, anew: Any, stop: Any) -> None:
-    """The parts of two digits to the outputs p.low to `stop`, and in every pass but the last the next entries too."""
+    """The parts of two digits to the outputs p.low to `stop`, and in every pass but the last the next entries too.
+
+    Four vectors of outputs, a power apart, are done together if they share entries with no others: where entries stay in
+    place, or a power is one vector, so that the four are neighbours and all is read before anything is stored.
+    """
     e, builder = s.e, s.e.builder
     integer = ir.IntType(e.v.dtype.bitwidth)
     lanes, sign = ir.VectorType(integer, e.n), ir.Constant(integer, 1 << integer.width - 1)
@@ -160,7 +168,7 @@ def add_vectors(s: Spans, p: Pass, start: Any, to: Any, stays: Any, digits: Any,
         """`outputs` vectors of outputs, `power` apart: they share entries and sums of two."""
         count = outputs + (3 if goes_on else low + 2 * high - 1)
         parts = s.entries(e.add(j, start), p.power, count)
-        pairs = [plus(e, a, b) for a, b in zip(parts, parts[1:], strict=False)]
+        pairs = [plus(e, a, b) for a, b in pairwise(parts)]
         for k in range(outputs):
             i = e.add(j, e.mul(p.power, k))
             where = e.add(s.at, i)

@@ -1,7 +1,7 @@
 """Windows along one row that stands in a buffer: `y[j]` combines `buffer[j·stride + t·step]` for the taps t.
 
-Few taps are combined one by one. Many are taken as powers of two (`long_spans`), so a window of 64 costs four passes, not 64. The
-buffer must have room for vectors that run past its end.
+Few taps are combined one by one. Many are taken as powers of two (`long_spans`), so a window of 64 costs four passes, not 64.
+The buffer must have room for vectors that run past its end.
 """
 
 from __future__ import annotations
