@@ -14,13 +14,17 @@ from windowgrad.kernels.vector.ops import address, later
 CELLS = 4096
 """How many cells of a row the outputs of a piece step over."""
 
+LONG, LONGEST = 512, 4
+"""Pieces grow by CELLS for every LONG taps, up to LONGEST times CELLS: what two pieces both see is computed twice."""
+
 MOST = 1 << 21
 """More than so many only if one window does."""
 
 
 def piece_of(out: int, taps: int, stride: int) -> tuple[int, int]:
     """(outputs in a piece, pieces of a row)."""
-    piece = min(max(64, CELLS // stride), max(1, MOST // stride)) if taps else out
+    cells = CELLS * min(1 + taps // LONG, LONGEST)
+    piece = min(max(64, cells // stride), max(1, MOST // stride)) if taps else out
     return min(piece, out), -(-out // piece)
 
 

@@ -35,13 +35,13 @@ def unlike(buffer: Any, base: int, line: Any, out: int, start: Any, count: Any, 
 
 
 @helper
-def divide(line: Any, y: Any, at: int, out: int, by: Any, low: int) -> Any:
-    """y[at:] = line ÷ by[low:], `out` of them; says whether a sum is not finite."""
+def divide(line: Any, y: Any, at: int, out: int, by: Any) -> Any:
+    """y[at:] = line ÷ by, `out` of them; says whether a sum is not finite."""
     n, j = lanes(line), 0
     seen = not_finite(splat(line, 0))
     while j < out:
         total = load(line, j) + splat(line, 0)  # a sum begins with 0.0: of −0.0 alone it is no −0.0
-        quotient = convert(total / load(by, low + j), y)
+        quotient = convert(total / load(by, j), y)
         if j + n <= out:
             seen = either(seen, not_finite(total))
             store(y, at + j, quotient)
@@ -62,7 +62,7 @@ def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, pla
     outer, plane, out, step, width, taps, stride, before, piece, pieces, (ptr, rows, start, count) = unpacked(plan)
     n, divided_by, lone = lanes(zero), 0.0, taps == 0 and plane == width  # of a plane that is one row, cells are read in place
     space, nothing = np.zeros(reach(0 if lone else width, taps, stride, step, piece, n), zero.dtype), np.zeros(1, zero.dtype)[0]
-    sums, divisors = np.zeros(piece + n, zero.dtype), np.ones(out + n, zero.dtype)
+    sums, divisors, divided_from = np.zeros(piece + n, zero.dtype), np.ones(piece + n, zero.dtype), 0
     x, y, buffer, line, by = address(x), address(y), address(space), address(sums), address(divisors)
     row_divisor, col_divisor = address(row_divisor), address(col_divisor)
     refill, direct = pieces > 1 or uses_up(taps), taps == 1 and stride == 1 and before == 0
@@ -86,11 +86,11 @@ def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, pla
                 unlike(buffer, low, line, out, start, count, step, nothing)
             elif not direct and not lone:
                 spans(buffer, 0, line, 0, high - low, taps, step, stride)
-            if row_divisor[row] != divided_by:
-                divided_by = row_divisor[row]
-                for j in range(out):
-                    by[j] = divided_by * col_divisor[j]
-            if divide(line, y, at, high - low, by, low):
+            if row_divisor[row] != divided_by or low != divided_from:
+                divided_by, divided_from = row_divisor[row], low
+                for j in range(low, high):
+                    by[j - low] = divided_by * col_divisor[j]
+            if divide(line, y, at, high - low, by):
                 wide_means(x, y, divided_by, col_divisor, at, low, high, base, row, ptr, rows, start, count, step, line)
         at_line, low, row, base = next_piece(at_line, low, row, base, piece, out, outer, plane)
     alive(space)

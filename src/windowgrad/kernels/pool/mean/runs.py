@@ -21,7 +21,7 @@ from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import CELLS, cut, fill, unpacked
 from windowgrad.kernels.pool.window_spans import in_pairs, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.ops import address, alive, lanes, load, load_as, load_part_as, store, store_part
+from windowgrad.kernels.vector.ops import address, alive, lanes, later, load, load_as, load_part_as, store, store_part
 from windowgrad.kernels.vector.shuffle import convert
 
 LARGEST = 1 << 20
@@ -183,7 +183,7 @@ def mean_runs(
             divided_by = row_divisor[row]
             for j in range(out):
                 fill(by, j * run, (j + 1) * run, divided_by * col_divisor[j])
-        if divide(line, y, at, (high - low) * run, by, low * run):
+        if divide(line, y, at, (high - low) * run, later(by, low * run)):
             wide_runs(
                 x, y, divided_by, col_divisor, at, low, high, base, rows, top, end, start, count, step, run, line
             )  # fmt: skip
