@@ -247,7 +247,7 @@ def test_a_wrong_shape_is_refused_before_anything_is_computed():
         wg.max_pool2d(x, 1, padding=((0, 0), (1, 0)), empty="raise")
     with pytest.raises(WindowError, match=r"g of shape \(4, 4\): must be \(2, 2\)"):
         OPS["max_pool"].vjp(MaxParams(Sliding((2, 2))), x, x)
-    with pytest.raises(KindError, match="an array of complex128 cannot be computed with"):
+    with pytest.raises(KindError, match="unsupported dtype complex128"):
         wg.max_pool2d(x.astype(complex), 2)
 
 
