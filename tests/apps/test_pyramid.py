@@ -188,6 +188,7 @@ def test_what_is_not_this_pyramid_is_left_as_it_is(tmp_path):
         ({"levels": 9}, r"levels=9: an array of shape \(2, 9, 14, 23\) has 6, then no axis is left to halve"),
         ({"memory": "much"}, "memory='much': must be a size such as 1GiB"),
         ({"memory": None}, "memory=None: must be a size such as 1GiB"),
+        ({"memory": "1e400GB"}, "memory='1e400GB': must be a size such as 1GiB"),
         ({"memory": "10MB"}, "memory=10MB: chunks of 1x4x5x6 cells need .* MiB at least"),
         ({"axes": "zyx"}, "axes='zyx': the array has 4 axes"),
         ({"axes": "zcyx"}, "axes='zcyx': must be some of t, c, z, y, x, each once and in this order"),
