@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from support.paths import DOCS, ROOT
+from support.paths import ROOT
 from windowgrad.conform import known
 
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "src").rglob("*.md"), *(ROOT / "tests").rglob("*.md")])
+PAGES = sorted(page for folder in (".", "docs", "tests", "benchmarks", "examples") for page in (ROOT / folder).glob("*.md"))
 CODE = re.compile(r"^```.*?^```", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -32,6 +32,12 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page):
         target = page.parent / name if name else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/glossary.md", "docs/kernels.md"])
+def test_every_file_that_a_page_for_contributors_names_is_there(page):
+    for name in re.findall(r"`([\w.]+/[\w./]+\.(?:py|md|toml))`", (ROOT / page).read_text(encoding="utf-8")):
+        assert any((ROOT / folder / name).exists() for folder in (".", "src/windowgrad")), name
 
 
 def test_every_known_difference_that_refers_to_a_page_quotes_its_headings():
