@@ -50,6 +50,7 @@ def slab(request, monkeypatch):
     monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.SLAB", request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "int64", "bool"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_greatest_cell_of_a_large_window_is_its_first_winner(case, dtype):
@@ -63,6 +64,7 @@ def test_the_greatest_cell_of_a_large_window_is_its_first_winner(case, dtype):
         assert same_bits(y[o], first_winner(cells))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_mean_of_a_large_window_is_exact_where_its_sum_is(case):
     kernel, stride, padding, dilation, ceil_mode, sizes = case

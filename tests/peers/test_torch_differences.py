@@ -1,4 +1,4 @@
-"""Where PyTorch 2.13 and docs/semantics.md differ. Each test shows both sides, so that it also tells when PyTorch changes."""
+"""The differences of docs/pytorch-differences.md. Each test shows both sides, so that it also fails when PyTorch changes."""
 
 from __future__ import annotations
 

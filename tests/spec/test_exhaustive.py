@@ -101,6 +101,7 @@ def check(law, op, params, xs):
     assert left == right, params
 
 
+@pytest.mark.slow
 @every_size_and_kernel
 def test_max_obeys_its_laws(n, k):
     """On both rows at once: "first" is what the forward rule selects, so duals agree under ties too."""
@@ -113,6 +114,7 @@ def test_max_obeys_its_laws(n, k):
             check(max_derivative_is_the_definition, op, MaxParams(geometry, ties), xs)
 
 
+@pytest.mark.slow
 @every_size_and_kernel
 def test_mean_obeys_its_laws(n, k):
     op, xs = OPS["avg_pool"], [line(n, 3, k)]
@@ -123,6 +125,7 @@ def test_mean_obeys_its_laws(n, k):
             check(vjp_is_adjoint_of_jvp, op, params, xs)
 
 
+@pytest.mark.slow
 @every_size_and_kernel
 def test_conv_obeys_its_laws(n, k):
     """The two rows are two channels; two outputs are made of them, with a bias."""

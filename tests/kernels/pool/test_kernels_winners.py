@@ -70,6 +70,7 @@ def test_values_and_indices_are_those_of_the_first_winners(geometry, shape):
         assert texts(*MAX.with_indices(params, x)) == texts(*SPEC.with_indices(params, objects(x)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_strips")
 @every_rule
 @every_case
