@@ -25,6 +25,7 @@ from windowgrad.kernels.pool.max.winner_layout import layout
 from windowgrad.kernels.pool.plan import Plan, plan
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.vector.types import lanes_of
 from windowgrad.params import MaxParams
 
 Cut = Callable[[Plan, tuple[int, ...], int, int], Array]
@@ -70,7 +71,7 @@ class Shares:
 def shares(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, form: Form, itemsize: int, cut: Cut) -> Shares:
     """`cut` tells whose rows a strip owns. What follows from the shapes is kept with small plans."""
     spatial, limits = params.geometry.split(shape)[1], (winner_strips.BLOCK, winner_strips.SPANS)
-    return kept_shares(p.size, params.geometry, spatial, channels, form == "together", 32 // itemsize, cut, *limits)
+    return kept_shares(p.size, params.geometry, spatial, channels, form == "together", lanes_of(itemsize), cut, *limits)
 
 
 def made_shares(

@@ -16,10 +16,11 @@ import numpy as np
 from windowgrad.kernels.pool.plan import Array, Plan
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.exp_log import exponential
-from windowgrad.kernels.vector.ops import equal, fma, load, maximum, select, splat, store
+from windowgrad.kernels.vector.ops import equal, fma, lanes, load, maximum, select, splat, store
+from windowgrad.kernels.vector.types import lanes_of
 
 INFINITY = np.inf
-ROOM = 4  # entries past the end of every array here, so that vectors may run over it
+ROOM = lanes_of(8)  # entries past the end of every array here, so that vectors may run over it
 
 Pair = tuple[Array, Array]
 
@@ -33,7 +34,7 @@ def weight(value: Any, top: Any, beta: float) -> Any:
 @helper
 def columns(t: Any, v: Any, beta: float, rows: Any, low: int, high: int, width: int, tops: Any, sums: Any) -> None:
     """The pair of each column."""
-    for j in range(0, width, 4):
+    for j in range(0, width, lanes(t)):
         top, total = load(t, rows[low] + j), splat(t, 0.0)
         for q in range(low + 1, high):
             top = maximum(top, load(t, rows[q] + j))
@@ -66,12 +67,12 @@ def pair_sums(
             columns(t, v, beta, rows, ptr[row], ptr[row + 1], width, column_tops, column_sums)
         for n in range(here):
             pick(column_tops, start, count, step, n, -INFINITY, line_tops)
-            for j in range(0, out, 4):
+            for j in range(0, out, lanes(t)):
                 store(tops, at + j, maximum(load(tops, at + j), load(line_tops, j)))
         for n in range(here):
             pick(column_tops, start, count, step, n, -INFINITY, line_tops)
             pick(column_sums, start, count, step, n, 0.0, line_sums)
-            for j in range(0, out, 4):
+            for j in range(0, out, lanes(t)):
                 share = weight(load(line_tops, j), load(tops, at + j), beta)
                 store(sums, at + j, fma(load(line_sums, j), share, load(sums, at + j)))
 
