@@ -18,10 +18,10 @@ from windowgrad.kernels.pool import axis_passes as axes
 from windowgrad.kernels.pool import one_by_one as scalar
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import Block, blocks
-from windowgrad.kernels.pool.layout import Form, cells, is_channels_last, laid_out, out_shape, planned
+from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
 from windowgrad.kernels.pool.max import rows as max_rows
 from windowgrad.kernels.pool.max import winner_columns, winner_rows, winner_search, winner_strips
-from windowgrad.kernels.pool.max.winner_layout import layout
+from windowgrad.kernels.pool.max.winner_plan import packed_rows
 from windowgrad.kernels.pool.plan import Plan, plan
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
@@ -62,10 +62,10 @@ def places(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Shares:
-    """How the planes are cut, and what is told of the plan to kernels that reduce rows first; None where columns come first."""
+    """How the planes are cut, and the plan of kernels that reduce rows first; None where columns come first."""
 
     strips: Array
-    by_rows: tuple[Any, ...] | None
+    by_rows: Array | None
 
 
 def shares(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, form: Form, itemsize: int, cut: Cut) -> Shares:
@@ -79,12 +79,7 @@ def made_shares(
 ) -> Shares:
     p = plan(geometry, spatial, channels, together)
     strips = cut(p, spatial, block, spans)
-    if not reduces_rows(p):
-        return Shares(strips, None)
-    longest = max(int(p.row_cells.max(initial=0)), int(np.diff(p.back_ptr).max(initial=0)))
-    most = int((strips[:, 5] - strips[:, 4]).max()), int((strips[:, 3] - strips[:, 2]).max()), longest
-    lists = p.ptr, p.rows // p.width, p.back_ptr, p.back_rows // p.out
-    return Shares(strips, (p.outer, p.plane_in, strips, most, *lists, *layout(p, lanes)))
+    return Shares(strips, packed_rows(p, strips, lanes) if reduces_rows(p) else None)
 
 
 kept_shares = keep(made_shares)
@@ -126,9 +121,9 @@ def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] 
 
     def task(first: int, last: int) -> None:
         if share.by_rows is not None:
-            winner_rows.winner_rows(*given, first, last, *share.by_rows)
+            winner_rows.winner_rows(*given, share.by_rows, first, last)
         else:
-            winner_search.winner_search(values, y, found, first, last, share.strips, *cells(p), p.width)
+            winner_search.winner_search(values, y, found, share.strips, p.packed, first, last)
 
     run(task, planes * len(share.strips), x.nbytes)
     return y, found
@@ -203,12 +198,11 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     p, planes = planned(params, x)
     values, tangents = paired(x, dx, dtype)
     y = empty((planes * p.plane_out,), tangents.dtype)
-    given = values, tangents, y, params.ties == "split", least(values.dtype), places(values)
+    given, bound = (values, tangents, y, params.ties == "split"), (least(values.dtype), places(values))
     if p.is_one_row:
-        one_row = p.plane_in, p.start, p.count, p.step
-        run(lambda first, last: winner_columns.tied_in_place(*given[:4], first, last, *one_row), planes, x.nbytes)
-        return finished(y, out_shape(params.geometry, x.shape), dtype)
-    run(lambda first, last: winner_columns.tied_columns(*given, first, last, *cells(p), p.width), planes * p.outer, x.nbytes)
+        run(partial(winner_columns.tied_in_place, *given, p.packed), planes, x.nbytes)
+    else:
+        run(partial(winner_columns.tied_columns, *given, *bound, p.packed), planes * p.outer, x.nbytes)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
@@ -225,19 +219,18 @@ def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
     values, gradients = paired(layout.stored(x), layout.stored(g), dtype)
     gx = empty((x.size,), gradients.dtype)
     share = shares(params, x.shape, p, layout.channels, form, values.itemsize, winner_strips.input_strips)
-    bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (share.strips, *cells(p), p.width)
+    bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (share.strips, p.packed)
 
     def task(first: int, last: int) -> None:
         if params.ties != "first" and p.is_one_row:
-            one_row = p.plane_in, p.start, p.count, p.step
-            winner_columns.tied_in_place_back(values, gradients, gx, split, first, last, *one_row)
+            winner_columns.tied_in_place_back(values, gradients, gx, split, p.packed, first, last)
         elif params.ties != "first":
-            winner_columns.tied_columns_back(values, gradients, gx, split, *bound, first, last, *rest)
+            winner_columns.tied_columns_back(values, gradients, gx, split, *bound, *rest, first, last)
         elif share.by_rows is not None:
-            winner_rows.winner_rows_back(values, gradients, gx, *bound, first, last, *share.by_rows)
+            winner_rows.winner_rows_back(values, gradients, gx, *bound, share.by_rows, first, last)
         else:
             backwards = p.kernel > 0 and p.stride <= 2  # the order in which the kernel by rows adds
-            winner_search.winner_search_back(values, gradients, gx, backwards, first, last, *rest)
+            winner_search.winner_search_back(values, gradients, gx, backwards, *rest, first, last)
 
     run(task, layout.planes * len(share.strips), x.nbytes)
     return (layout.finished(gx, x.shape, dtype),)

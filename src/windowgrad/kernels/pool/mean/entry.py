@@ -147,7 +147,7 @@ def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     gradients, gx, by = added(layout.stored(g)), empty((x.size,), computed(dtype)), divisors(params, p)
     zero = NARROW if gradients.dtype == gx.dtype == np.float32 else WIDE
-    given = gradients, gx, *by, zero, p.packed, p.back_ptr, p.back_rows
+    given = gradients, gx, *by, zero, p.packed_back
     task: Task = partial(mean_rows.mean_rows_back, *given)
     if layout.last:
         task = partial(mean_runs.mean_runs_back, *given, layout.channels)

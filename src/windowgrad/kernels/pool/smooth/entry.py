@@ -38,7 +38,7 @@ def box_sums(p: Plan, planes: int, x: Array, y: Array) -> None:
 def box_spread(p: Plan, planes: int, g: Array, gx: Array) -> None:
     """gx = for each cell the sum over the windows that see it, in float64, every term added and none taken away."""
     rows = planes * (p.plane_in // p.width)
-    mean_rows.mean_rows_back(g, gx, *p.ones, SUMS, p.packed, p.back_ptr, p.back_rows, 0, rows)
+    mean_rows.mean_rows_back(g, gx, *p.ones, SUMS, p.packed_back, 0, rows)
 
 
 class Weights:

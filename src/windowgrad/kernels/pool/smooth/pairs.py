@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.kernels.pool.packed import Line, packed, rows_of, unpacked
 from windowgrad.kernels.pool.plan import Array, Plan
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.exp_log import exponential
@@ -32,46 +33,49 @@ def weight(value: Any, top: Any, beta: float) -> Any:
 
 
 @helper
-def columns(t: Any, v: Any, beta: float, rows: Any, low: int, high: int, width: int, tops: Any, sums: Any) -> None:
+def columns(t: Any, v: Any, beta: float, rows: Any, width: int, tops: Any, sums: Any) -> None:
     """The pair of each column."""
+    low, high, places = rows.low, rows.high, rows.places
     for j in range(0, width, lanes(t)):
-        top, total = load(t, rows[low] + j), splat(t, 0.0)
+        top, total = load(t, places[low] + j), splat(t, 0.0)
         for q in range(low + 1, high):
-            top = maximum(top, load(t, rows[q] + j))
+            top = maximum(top, load(t, places[q] + j))
         for q in range(low, high):
-            total = fma(load(v, rows[q] + j), weight(load(t, rows[q] + j), top, beta), total)
+            total = fma(load(v, places[q] + j), weight(load(t, places[q] + j), top, beta), total)
         store(tops, j, top)
         store(sums, j, total)
 
 
 @helper
-def pick(entries: Any, start: Any, count: Any, step: int, n: int, missing: float, line: Any) -> None:
-    """line = the n-th entry of each window along the row."""
-    for j in range(len(start)):
-        line[j] = entries[start[j] + n * step] if n < count[j] else missing
+def pick(entries: Any, out: int, windows: Any, n: int, missing: float, picked: Any) -> None:
+    """picked = the n-th entry of each window along the row."""
+    for j in range(out):
+        picked[j] = entries[windows.start[j] + n * windows.step] if n < windows.count[j] else missing
 
 
 @kernel
-def pair_sums(
-    t: Any, v: Any, beta: float, tops: Any, sums: Any, ptr: Any, rows: Any, start: Any, count: Any, step: int, width: int
-) -> None:
+def pair_sums(t: Any, v: Any, beta: float, tops: Any, sums: Any, plan: Any) -> None:
     """The pairs of one plane of windows; of one without cells (−∞, 0)."""
-    out, most = len(start), count.max() if len(count) else 0
-    column_tops, column_sums = np.zeros(width + ROOM), np.zeros(width + ROOM)
+    line, windows, _ = unpacked(plan)
+    out, most = line.out, 0
+    for j in range(out):
+        most = max(most, windows.count[j])
+    column_tops, column_sums = np.zeros(line.width + ROOM), np.zeros(line.width + ROOM)
     line_tops, line_sums = np.zeros(out + ROOM), np.zeros(out + ROOM)
-    for row in range(len(ptr) - 1):
-        at, here = row * out, most if ptr[row] < ptr[row + 1] else 0
+    for row in range(windows.rows):
+        rows = rows_of(windows, row)
+        at, here = row * out, most if rows.low < rows.high else 0
         for j in range(at, at + out):
             tops[j], sums[j] = -INFINITY, 0.0
         if here:
-            columns(t, v, beta, rows, ptr[row], ptr[row + 1], width, column_tops, column_sums)
+            columns(t, v, beta, rows, line.width, column_tops, column_sums)
         for n in range(here):
-            pick(column_tops, start, count, step, n, -INFINITY, line_tops)
+            pick(column_tops, out, windows, n, -INFINITY, line_tops)
             for j in range(0, out, lanes(t)):
                 store(tops, at + j, maximum(load(tops, at + j), load(line_tops, j)))
         for n in range(here):
-            pick(column_tops, start, count, step, n, -INFINITY, line_tops)
-            pick(column_sums, start, count, step, n, 0.0, line_sums)
+            pick(column_tops, out, windows, n, -INFINITY, line_tops)
+            pick(column_sums, out, windows, n, 0.0, line_sums)
             for j in range(0, out, lanes(t)):
                 share = weight(load(line_tops, j), load(tops, at + j), beta)
                 store(sums, at + j, fma(load(line_sums, j), share, load(sums, at + j)))
@@ -88,7 +92,7 @@ def summed(p: Plan, t: Any, v: Any, beta: float) -> Pair:
     """The pairs of the windows."""
     tops, sums = np.empty(p.plane_out + ROOM), np.empty(p.plane_out + ROOM)
     cells = roomy(t, p.plane_in), roomy(v, p.plane_in)
-    pair_sums(*cells, beta, tops, sums, p.ptr, p.rows, p.start, p.count, p.step, p.width)
+    pair_sums(*cells, beta, tops, sums, p.packed)
     return tops[: p.plane_out], sums[: p.plane_out]
 
 
@@ -96,7 +100,10 @@ def spread(p: Plan, t: Any, v: Any, beta: float) -> Pair:
     """The same over the windows of each cell."""
     tops, sums = np.empty(p.plane_in + ROOM), np.empty(p.plane_in + ROOM)
     cells = roomy(t, p.plane_out), roomy(v, p.plane_out)
-    pair_sums(*cells, beta, tops, sums, p.back_ptr, p.back_rows, *seen_along(p), p.out)
+    start, count, step = seen_along(p)
+    line = Line(width=p.out, out=p.width, taps=0, stride=0, before=0, step=step, run=1)
+    lists = p.back_ptr, p.back_rows, start, count
+    pair_sums(*cells, beta, tops, sums, packed(line, len(p.back_ptr) - 1, p.plane_out, p.width, *lists))
     return tops[: p.plane_in], sums[: p.plane_in]
 
 
