@@ -14,14 +14,16 @@ from windowgrad.caches import keep
 from windowgrad.dtypes import derivative_of, is_float
 from windowgrad.geometry import Geometry, Sliding
 from windowgrad.kernels.arrays import Array, added, computed, finished, ordered, room, summed
-from windowgrad.kernels.pool import axis_passes as axes
-from windowgrad.kernels.pool import one_by_one as scalar
-from windowgrad.kernels.pool.axis_passes import has_many_rows
+from windowgrad.kernels.pool.axis_passes import along, has_many_rows, max_axes, slabs
 from windowgrad.kernels.pool.blocks import Block, blocks
 from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
-from windowgrad.kernels.pool.max import rows as max_rows
-from windowgrad.kernels.pool.max import winner_columns, winner_rows, winner_search, winner_strips
+from windowgrad.kernels.pool.max import winner_strips
+from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
 from windowgrad.kernels.pool.max.winner_plan import packed_rows
+from windowgrad.kernels.pool.max.winner_rows import winner_rows, winner_rows_back
+from windowgrad.kernels.pool.max.winner_search import winner_search, winner_search_back
+from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.pool.plan import Plan, plan
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
@@ -121,9 +123,9 @@ def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] 
 
     def task(first: int, last: int) -> None:
         if share.by_rows is not None:
-            winner_rows.winner_rows(*given, share.by_rows, first, last)
+            winner_rows(*given, share.by_rows, first, last)
         else:
-            winner_search.winner_search(values, y, found, share.strips, p.packed, first, last)
+            winner_search(values, y, found, share.strips, p.packed, first, last)
 
     run(task, planes * len(share.strips), x.nbytes)
     return y, found
@@ -133,7 +135,7 @@ def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any, 
     """The values at the found cells."""
     p, planes = planned(params, x)
     y = room(out, found.size, values.dtype)
-    run(lambda first, last: scalar.take(values, found, y, first, last, p.plane_out, p.plane_in), planes, y.nbytes)
+    run(lambda first, last: take(values, found, y, first, last, p.plane_out, p.plane_in), planes, y.nbytes)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
@@ -148,7 +150,7 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
     layout = laid_out(params, x)
     p, values = layout.plan, ordered(layout.stored(x))
     y = room(None if layout.last else out, layout.planes * p.plane_out, values.dtype)
-    run(partial(max_rows.max_rows, values, y, least(values.dtype), p.packed), layout.planes * p.jobs, x.nbytes)
+    run(partial(max_rows, values, y, least(values.dtype), p.packed), layout.planes * p.jobs, x.nbytes)
     return layout.finished(y, layout.out_shape, x.dtype)
 
 
@@ -157,13 +159,13 @@ def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
     (lead, spatial), values, shape = geometry.split(x.shape), ordered(x), out_shape(geometry, x.shape)
-    p, y, low = plan(axes.along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), values.dtype), least(values.dtype)
-    for slab in axes.slabs(geometry, math.prod(lead), spatial):
+    p, y, low = plan(along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), values.dtype), least(values.dtype)
+    for slab in slabs(geometry, math.prod(lead), spatial):
         part = values[slab.cells]
         rows = part.size // spatial[-1]
         across = empty((rows * p.out,), values.dtype)
-        run(partial(max_rows.max_rows, part, across, low, p.packed), rows * p.jobs, part.nbytes)
-        axes.max_axes(geometry, spatial, slab, across, low, y[slab.outputs])
+        run(partial(max_rows, part, across, low, p.packed), rows * p.jobs, part.nbytes)
+        max_axes(geometry, spatial, slab, across, low, y[slab.outputs])
     return finished(y, shape, x.dtype)
 
 
@@ -200,9 +202,9 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     y = empty((planes * p.plane_out,), tangents.dtype)
     given, bound = (values, tangents, y, params.ties == "split"), (least(values.dtype), places(values))
     if p.is_one_row:
-        run(partial(winner_columns.tied_in_place, *given, p.packed), planes, x.nbytes)
+        run(partial(tied_in_place, *given, p.packed), planes, x.nbytes)
     else:
-        run(partial(winner_columns.tied_columns, *given, *bound, p.packed), planes * p.outer, x.nbytes)
+        run(partial(tied_columns, *given, *bound, p.packed), planes * p.outer, x.nbytes)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
@@ -223,14 +225,14 @@ def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
 
     def task(first: int, last: int) -> None:
         if params.ties != "first" and p.is_one_row:
-            winner_columns.tied_in_place_back(values, gradients, gx, split, p.packed, first, last)
+            tied_in_place_back(values, gradients, gx, split, p.packed, first, last)
         elif params.ties != "first":
-            winner_columns.tied_columns_back(values, gradients, gx, split, *bound, *rest, first, last)
+            tied_columns_back(values, gradients, gx, split, *bound, *rest, first, last)
         elif share.by_rows is not None:
-            winner_rows.winner_rows_back(values, gradients, gx, *bound, share.by_rows, first, last)
+            winner_rows_back(values, gradients, gx, *bound, share.by_rows, first, last)
         else:
             backwards = p.kernel > 0 and p.stride <= 2  # the order in which the kernel by rows adds
-            winner_search.winner_search_back(values, gradients, gx, backwards, *rest, first, last)
+            winner_search_back(values, gradients, gx, backwards, *rest, first, last)
 
     run(task, layout.planes * len(share.strips), x.nbytes)
     return (layout.finished(gx, x.shape, dtype),)

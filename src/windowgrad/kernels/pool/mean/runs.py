@@ -36,7 +36,7 @@ def fits(p: Plan, channels: int) -> bool:
     return (p.before + p.width + p.kernel * p.step + p.out * p.stride) * channels <= LONGEST_ROW
 
 
-def piece_of(p: Plan, channels: int) -> tuple[int, int]:
+def piece_of_runs(p: Plan, channels: int) -> tuple[int, int]:
     """(outputs in a piece, pieces of a row)."""
     piece = min(max(1, CELLS // (p.stride * channels)), p.out) if p.kernel else 1
     return piece, -(-p.out // piece)
