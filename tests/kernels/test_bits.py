@@ -151,7 +151,7 @@ def test_the_gradient_of_a_maximum_is_copied_where_a_block_of_rows_is_too_large(
     geometry = Sliding((3, 5), stride, 1)
     params, shape = MaxParams(geometry), (1, 7, 21, 26 + stride)  # no other test has this shape: what is found is kept
     p = plan(geometry, shape[2:])
-    monkeypatch.setattr(maximum, "LARGEST_BLOCK", 3 * p.out * 7 - 1)
+    monkeypatch.setattr(maximum, "LARGEST_SPAN", 3 * p.out * 7 - 1)
     assert maximum.form_back(geometry, shape, True) == "first"
     first, last = pair(shape, 1)
     g_first, g_last = pair(geometry.out_shape(shape), 1, np.float32, 1)

@@ -1,4 +1,15 @@
-"""Rows into one: cell by cell, the rows that a row of windows sees are combined, in registers, into one buffer."""
+"""Rows into one: the rows that an output row sees are combined, cell by cell, into one buffer. The first step of every window.
+
+    places[low]     c c c c | c c c c | …        vector after vector along the row: one load for each row, combined in
+    places[low+1]   c c c c | c c c c | …        registers in the order of the rows, one store
+    …
+    buffer          v v v v | v v v v | …
+
+The loops are written as LLVM instructions: Numba took the size of a vector for a runtime division and counted references to
+arrays in every row, and a row took twice as long. Common numbers of rows have a loop of their own. Of more rows, four are read
+from beginning to end before the next four: with all rows in one loop, memory was not read as a stream, and adaptive bins of 16
+rows took 6.8 ms instead of 3.5.
+"""
 
 from __future__ import annotations
 

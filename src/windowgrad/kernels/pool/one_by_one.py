@@ -1,7 +1,7 @@
-"""Pooling one cell at a time: every rule for every geometry, in the order of the meaning. The vector kernels are faster cases.
+"""Maximum one cell at a time, in the order of the meaning: what the vector kernels fall back to.
 
-Each kernel computes the output rows `first` to `last` of all planes (`plane · outer + row`), or, where outputs add into shared
-cells, whole planes. The arguments after the arrays are those of `Plan`.
+A row of windows that sees a NaN, or zeros of both signs, is decided here, window by window; and where winners are known, `take`
+reads the cells at their places.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Plan:
         return len(self.rows) + self.outer + self.out
 
     @cached_property
-    def jobs(self) -> int:
+    def pieces(self) -> int:
         """How many pieces of rows a plane of the output has."""
         return self.outer * piece_of(self.out, self.kernel, self.stride)[1]
 

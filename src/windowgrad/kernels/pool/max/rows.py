@@ -1,4 +1,15 @@
-"""Maximum by rows: the rows of a window are folded into one buffer, then come the spans along it.
+"""Maximum: the rows of a window are folded into one buffer, then come the spans along it.
+
+For every geometry (`entry.max_forward`) but windows of many rows that overlap much, which `axis_rows` does. A piece of an
+output row at a time, so that its buffer stays in the nearest cache (`row_pieces`):
+
+    rows that it sees    c c c c c c c c c c        fold_rows: the greatest of each column
+                         c c c c c c c c c c
+    buffer             . v v v v v v v v v v .      window_spans: the greatest of each window; `.` is padding, the least value
+    outputs                w   w   w   w
+
+Windows along the row that are not all alike are taken one by one; of a plane that is one row, where its cells are, without a
+buffer.
 
 That order is not the order of the meaning, and comparing by > is not all of it. Where it could tell, a row is looked at
 again: NaN, which is seen while the rows are folded; and 0.0 beside −0.0, of which the first wins, in the outputs that are 0.

@@ -1,8 +1,15 @@
 """All winners of windows of any kind: the rows of an output row are reduced by columns, by vectors, then its windows.
 
-For every rule of ties but the first. That a cell is among the winners of its
-window is two questions: whether it is its column's greatest, and whether that is the window's. Here `rows` and `cells` are
-counted in cells of a plane; `like` has the dtype of names of rows, an integer as wide as x.
+For every rule of ties but the first (`entry.max_jvp`, `entry.max_vjp`). That a cell is among the winners of its window is two
+questions: whether it is its column's greatest, and whether that is the window's.
+
+    rows that it sees   c c c c c c c c
+                        c c c c c c c c
+    top                 v v v v v v v v       the greatest of each column, and how many cells have it
+    windows             |  w  |   |  w  |     the columns that equal the window's greatest
+
+The gradient goes back strip by strip (`winner_strips`); a plane that is one row is read in place. `like` has the dtype of names
+of rows, an integer as wide as x.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.caches import keep
+from windowgrad.kernels.pool.max.winner_strips import Strip
 from windowgrad.kernels.pool.packed import Array, Line
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.runtime.jit import helper
@@ -149,9 +150,10 @@ HEAD = 18
 
 
 def packed_rows(p: Plan, strips: Array, lanes: int) -> Array:
-    """The array for `unpacked_rows`."""
+    """The array for `unpacked_rows`: HEAD numbers, the two lists of rows, those of taps and of edges, and the strips."""
     longest = max(int(p.row_cells.max(initial=0)), int(np.diff(p.back_ptr).max(initial=0)))
-    most = Most(int((strips[:, 5] - strips[:, 4]).max()), int((strips[:, 3] - strips[:, 2]).max()), longest)
+    each = Strip(*strips.T)
+    most = Most(int((each.bottom - each.top).max()), int((each.high - each.low).max()), longest)
     row = memory(p, lanes)
     head = [p.outer, p.plane_in, *p.line, *row.sizes, *most, len(strips), len(row.edges)]
     rows = p.ptr, p.rows // p.width, p.back_ptr, p.back_rows // p.out

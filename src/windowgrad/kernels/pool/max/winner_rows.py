@@ -3,7 +3,8 @@
 For windows that are alike along the row and 1 or 2 cells apart; `entry.reduces_rows` chooses it, else `winner_search` does it.
 Both comparisons are strict and run in order, the last axis first, so the winner is the first in row-major order. The gradient
 goes back the same way: an input row collects from the outputs that it won, then each of its cells from the windows along the
-row that it won. Nothing is scattered, so all of it runs by vectors, and the cost is the sum of the sides.
+row that it won. Nothing is scattered, so all of it runs by vectors, and the cost is the sum of the sides. Before, every output
+carried value and place through all taps of its window, and each gradient was added by itself.
 
 A strip of a plane at a time, each row whole (`winner_strips`); how a row stands in memory is said in `winner_plan`:
 

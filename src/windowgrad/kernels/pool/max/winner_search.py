@@ -1,8 +1,12 @@
 """First winners of windows of any kind: the greatest value of a window is found first, then its first cell that equals it.
 
-Finding the value is what the forward kernel does, by vectors; and the search ends at the winner. A row of windows that sees a
-NaN is done one cell at a time. A plane that is one row is read in place, and windows that overlap much are slid over it, with
-a queue of the cells that may still win: a cell enters and leaves it once, whatever the size of the window.
+For windows that `entry.reduces_rows` does not leave to `winner_rows`: not all alike, or more than two cells apart, or long
+and along a single row. A strip of a plane at a time (`winner_strips`). Finding the value is what the forward kernel does, by
+vectors; and the search ends at the winner. Before, a place was carried beside every value through all taps.
+
+A row of windows that sees a NaN is done one cell at a time. A plane that is one row is read in place, and windows that overlap
+much are slid over it, with a queue of the cells that may still win: a cell enters and leaves it once, whatever the size of the
+window.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import numpy as np
 from windowgrad.kernels.pool.plan import Array, Plan
 from windowgrad.kernels.runtime.jit import helper
 
-BLOCK = 1 << 15
+UNCUT = 1 << 15
 """Cells of a plane that is not cut."""
 
 SPANS = 4
@@ -41,10 +41,10 @@ def strip_of(strips: Any, number: int) -> Any:
     return Strip(strips[at], strips[at + 1], strips[at + 2], strips[at + 3], strips[at + 4], strips[at + 5])
 
 
-def input_strips(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> Array:
+def input_strips(p: Plan, spatial: tuple[int, ...], uncut: int, spans: int) -> Array:
     """Each strip as a row of an array; the rows it owns are those of the input."""
     height = p.plane_in // p.width
-    size = strip_height(p, spatial, block, spans)
+    size = strip_height(p, spatial, uncut, spans)
     if size >= height:
         return np.array([[0, height, 0, p.outer, 0, height]], dtype=np.int64)
     numbers, strips = p.rows // p.width, []
@@ -56,10 +56,10 @@ def input_strips(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> A
     return np.array(strips, dtype=np.int64)
 
 
-def output_strips(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> Array:
+def output_strips(p: Plan, spatial: tuple[int, ...], uncut: int, spans: int) -> Array:
     """Each strip as a row of an array; the rows it owns are those of the output."""
     height = p.plane_in // p.width
-    size = max(1, strip_height(p, spatial, block, spans) * p.outer // height)
+    size = max(1, strip_height(p, spatial, uncut, spans) * p.outer // height)
     if size >= p.outer:
         return np.array([[0, p.outer, 0, p.outer, 0, height]], dtype=np.int64)
     numbers, strips = p.rows // p.width, []
@@ -69,13 +69,13 @@ def output_strips(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> 
     return np.array(strips, dtype=np.int64)
 
 
-def strip_height(p: Plan, spatial: tuple[int, ...], block: int, spans: int) -> int:
-    """Rows of a strip: whole slabs of the outermost axis."""
+def strip_height(p: Plan, spatial: tuple[int, ...], uncut: int, spans: int) -> int:
+    """Rows of a strip: whole steps of the outermost axis."""
     height = p.plane_in // p.width
-    if p.plane_in <= block:
+    if p.plane_in <= uncut:
         return height
-    size, slab = max(block // p.width, spans * window_span(p)), max(1, height // spatial[0])
-    return -(-size // slab) * slab
+    size, step = max(uncut // p.width, spans * window_span(p)), max(1, height // spatial[0])
+    return -(-size // step) * step
 
 
 def window_span(p: Plan) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, float_of, machine_float
 from windowgrad.geometry import Sliding, Table
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
-from windowgrad.kernels.pool.axis_passes import Slab, along, has_many_rows, mean_axes, slabs
+from windowgrad.kernels.pool.axis_passes import AxisBlock, along, axis_blocks, has_many_rows, mean_axes
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks
 from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_shape
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
@@ -54,7 +54,7 @@ def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None,
         task: Task = partial(mean_runs, *given, layout.channels, piece)
         run(task, layout.planes * p.outer * pieces, x.nbytes)
     else:
-        run(partial(mean_rows, *given), layout.planes * p.jobs, x.nbytes)
+        run(partial(mean_rows, *given), layout.planes * p.pieces, x.nbytes)
     return layout.finished(y, layout.out_shape, dtype)
 
 
@@ -86,19 +86,19 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     narrow = summed(x.dtype) == y.dtype == np.float32 and p.kernel > 0 and steps < 16
     by = axis_divisors(params, geometry.tables(spatial))
 
-    def sum_slab(slab: Slab, zero: Array) -> Array:
-        part = added(values[slab.cells])
+    def sum_block(block: AxisBlock, zero: Array) -> Array:
+        part = added(values[block.cells])
         rows = part.size // spatial[-1]
         across = empty((rows * p.out,), zero.dtype)
-        run(partial(mean_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)
-        return mean_axes(geometry, spatial, slab, across, by, y[slab.outputs])
+        run(partial(mean_rows, part, across, *p.ones, zero, p.packed), rows * p.pieces, part.nbytes)
+        return mean_axes(geometry, spatial, block, across, by, y[block.outputs])
 
-    for slab in slabs(geometry, math.prod(lead), spatial):
-        strange = sum_slab(slab, NARROW if narrow else WIDE)
-        for part in (slab.plane(int(plane)) for plane in strange) if narrow else ():
+    for block in axis_blocks(geometry, math.prod(lead), spatial):
+        strange = sum_block(block, NARROW if narrow else WIDE)
+        for part in (block.plane(int(plane)) for plane in strange) if narrow else ():
             means = y[part.outputs]
             first = means.copy()
-            sum_slab(part, WIDE)
+            sum_block(part, WIDE)
             np.copyto(means, first, where=np.isfinite(first))  # a window is summed again by what it sees itself
     return finished(y, shape, dtype)
 

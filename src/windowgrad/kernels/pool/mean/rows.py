@@ -1,8 +1,15 @@
-"""Mean by rows: the rows of a window are added into one buffer, then along it, and divided once.
+"""Mean: the rows of a window are added into one buffer, then along it, and divided once.
 
-The dtype of the buffer is that of the sums: float32 where few additions follow each other, which keeps the stated error,
-else float64. The gradient runs the same way backwards: output rows are added, divided, spread out by the stride, and
-added along.
+For channels that come first, and windows of few rows (`entry.averaged`); the sums of a smooth maximum are these too. It is
+blocked as `max/rows.py`: a piece of an output row at a time, folded, then spanned. The dtype of the buffer is that of the sums
+(`entry.sums`): float32 where at most 15 roundings follow each other, which keeps the stated error, else float64.
+
+The gradient runs the same way backwards, an input row at a time: the output rows that see it are added, divided, spread out
+by the stride, and added along. Rows with one divisor are added before they are divided, and an input row in the same windows as
+the row before it is copied.
+
+    output rows   g g g g          g . g . g . g .        stride 2: zeros between
+                  g g g g    →     windows of `taps` over that, at every cell of the input row
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Mean of channels that stand last: every cell is a run of channels, and a run is added at a time.
 
+For channels last that `fits` accepts (`entry.mean_layout`); other arrays are copied, channels first.
+
 The plan is that of one channel alone, and all additions are those of `mean_rows`, in the same order: the rows of a window
 first, column by column, then its columns as `spans` adds them. So the layout of an array changes no bit of a result. A piece is
 some outputs of a row with all their channels; the columns they see stand in a buffer, run after run:

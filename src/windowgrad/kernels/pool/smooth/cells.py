@@ -3,7 +3,13 @@
 All cells of a plane are weighed against one number, its `middle`, so that a window is a plain sum of weights, and no cell is
 weighed twice. A weight is a float64 from e⁻⁴⁸⁰ to e⁴⁸⁰, each as exact as any other: a window far below the rest of its plane
 loses nothing, and up to e²⁰⁰ of them add up without overflow. A plane whose cells lie further apart, or are not finite, has
-the middle NaN and weights 0: `smooth_pairs` does it.
+the middle NaN and weights 0: `pairs` does it (`entry.Weights.mend`).
+
+    cells   →  weights  →  sums of the windows  →  results        `weigh`, `mean_rows`, then `values`, `quotients` or
+     x          e           S                       log(S)/β       `divide_gradients` with `mean_rows_back` and `products`
+
+One exponential for each cell, not one for each window that sees it. The weights of float32 cells need no more than 33 bits,
+which halves the time of the exponential.
 
 The error. Of a float32, β·(x − middle) is rounded by at most 480·2⁻⁵¹, the weight is within 2⁻³³, a sum of n weights within
 n·2⁻⁵³, the logarithm within 2⁻³⁸ + 480·2⁻⁵¹. So log S is within 2⁻²⁵ of what it should be for n up to 2²⁷, and y within

@@ -29,7 +29,7 @@ WORK = 4  # a cell takes as long as so many that are only moved, and threads are
 
 def box_sums(p: Plan, planes: int, x: Array, y: Array) -> None:
     """y = the sum of each window of all planes, in float64, every term added and none taken away."""
-    mean_rows(x, y, *p.ones, SUMS, p.packed, 0, planes * p.jobs)
+    mean_rows(x, y, *p.ones, SUMS, p.packed, 0, planes * p.pieces)
 
 
 def box_spread(p: Plan, planes: int, g: Array, gx: Array) -> None:

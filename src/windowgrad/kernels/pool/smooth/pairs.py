@@ -1,5 +1,6 @@
 """Smooth maximum whatever the cells: sums of v·exp(β·t) as pairs (top, Σ v·exp(β·(t − top))), which nothing overflows.
 
+For planes that one reference does not do for: `entry.Weights.mend` finds them by their middle, NaN, and does them one by one.
 Rows first, then along the row, so that a cell is weighed once for each row and once for each column of a window, not once for
 each window. For β < 0 the signs of the cells are turned, so that the cell that weighs most is always the greatest.
 
@@ -120,7 +121,7 @@ def seen_along(p: Plan) -> tuple[Array, Array, int]:
     return start, count, int((outs[several + 1] - outs[several]).max(initial=1))
 
 
-def share(value: Any, top: Any, beta: float) -> Array:
+def weights_of(value: Any, top: Any, beta: float) -> Array:
     """exp(β·(value − top)), as `weight`."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         result: Array = np.exp(beta * np.where(value == top, 0.0, value - top))
@@ -136,8 +137,8 @@ def weighed(p: Plan, x: Any, beta: float, pad: Array) -> tuple[Array, Array, Arr
 
 def with_zeros(tops: Array, sums: Array, pad: Array, beta: float) -> Pair:
     most = np.where(pad > 0, np.maximum(tops, 0.0), tops)
-    zeros = np.where(pad > 0, pad * share(0.0, most, beta), 0.0)
-    return most, sums * share(tops, most, beta) + zeros
+    zeros = np.where(pad > 0, pad * weights_of(0.0, most, beta), 0.0)
+    return most, sums * weights_of(tops, most, beta) + zeros
 
 
 def values(p: Plan, x: Any, beta: float, pad: Array) -> Array:
@@ -154,7 +155,7 @@ def tangents(p: Plan, x: Any, dx: Any, beta: float, pad: Array) -> Array:
     own, sums = summed(p, cells, dx, abs(beta))
     some = totals != 0
     with np.errstate(invalid="ignore"):
-        return np.where(some, sums * share(own, tops, abs(beta)) / np.where(some, totals, 1.0), 0.0)
+        return np.where(some, sums * weights_of(own, tops, abs(beta)) / np.where(some, totals, 1.0), 0.0)
 
 
 def gradients(p: Plan, x: Any, g: Any, beta: float, pad: Array) -> Array:
@@ -164,4 +165,4 @@ def gradients(p: Plan, x: Any, g: Any, beta: float, pad: Array) -> Array:
     refs, sums = spread(p, -tops, shares, abs(beta))
     unseen = (refs == -INFINITY) & np.isnan(cells)  # under no window; in one, NaN is the top
     with np.errstate(invalid="ignore"):
-        return np.where(unseen, 0.0, sums * share(cells, -refs, abs(beta)))
+        return np.where(unseen, 0.0, sums * weights_of(cells, -refs, abs(beta)))
