@@ -45,9 +45,9 @@ def first_winner(cells):
     return flat[np.arange(len(flat)), best]
 
 
-@pytest.fixture(params=[1 << 21, 40], ids=["whole", "in slabs"], autouse=True)
-def slab(request, monkeypatch):
-    monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.SLAB", request.param)
+@pytest.fixture(params=[1 << 21, 40], ids=["whole", "in blocks"], autouse=True)
+def block(request, monkeypatch):
+    monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.BLOCK", request.param)
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_threads_and_blocks_change_no_bit_of_a_large_window(monkeypatch):
     expected = None
     for threads, cells in ((1, 1 << 15), (2, 1 << 13), (3, 1)):
         monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.CELLS", cells)
-        monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.SLAB", cells)
+        monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.BLOCK", cells)
         wg.set_num_threads(threads)
         found = wg.max_pool2d(x, 20, 1, 9), wg.avg_pool2d(x, 20, 1, 9)
         expected = expected or found
