@@ -1,24 +1,38 @@
-# `make demo`, `make test`, `make fuzz`, `make bench`. Each makes .venv, installs what it needs, and re-uses it while nothing changes.
-# `make browser` installs a Chromium on the system; without one, `make test` leaves out the tests that open a page.
+# `make demo` shows the library, `make check` is for every change, `make changed` for what you are working on, `make test` runs
+# everything; `make fuzz` and `make bench` take long. Each creates .venv and installs what it needs, once.
+# `make browser` installs Chromium on the system; without it, `make test` leaves out the tests that open a page.
+# CONTRIBUTING.md says how to run less, and how long each part takes.
 PYTHON ?= python3
 BIN := .venv/bin
 CASES ?= 100000
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom)
 
-.PHONY: demo test fuzz bench browser
+.PHONY: demo lint check changed test fuzz bench browser
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-demo
 	$(BIN)/windowgrad demo
 
-test: .venv/installed-test
+lint: .venv/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Style, types, contracts, specification, rules, errors and kernels, with fewer random examples: under three minutes on two cores.
+check: lint
+	HYPOTHESIS_PROFILE=dev $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not processes" tests/spec tests/semantics tests/errors tests/kernels
+
+# The tests of the files that differ from a commit: SINCE=main for a branch, by default what is not committed yet.
+SINCE ?= HEAD
+
+changed: .venv/installed-test
+	@tests=$$($(BIN)/python tests/support/changed.py $(SINCE)); test -z "$$tests" || HYPOTHESIS_PROFILE=dev $(BIN)/python -m pytest -q -n 2 $$tests
+
+test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Every operator in guarded memory, and every public function with arguments of all kinds; SEED= and CASES= choose.
+# Random calls: every operator in guarded memory, every public function with arguments of all kinds. SEED= and CASES= choose.
 fuzz: .venv/installed-test
 	$(BIN)/python tests/fuzz.py memory api --cases $(CASES) --seed $(SEED)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import browser
+from support.marks import marks
 
 slow_is_fine = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("dev", max_examples=25, **slow_is_fine)
@@ -29,11 +30,11 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
-def pytest_collection_modifyitems(items):
-    """Every test that opens a page is a test with a browser."""
-    for item in items:
-        if "chrome" in getattr(item, "fixturenames", ()):
-            item.add_marker("browser")
+def pytest_itemcollected(item):
+    """Markers that follow from what a test does; the examples of pages have none."""
+    if isinstance(item, pytest.Function):
+        for mark in marks(item):
+            item.add_marker(mark)
 
 
 def pytest_runtest_setup(item):

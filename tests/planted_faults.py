@@ -24,7 +24,7 @@ from windowgrad import dispatch
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv.pointwise.ways import room
 from windowgrad.kernels.pool.max import entry as maximum
-from windowgrad.kernels.pool.smooth import parts
+from windowgrad.kernels.pool.smooth import strips
 from windowgrad.kernels.runtime import buffers, threads
 from windowgrad.kernels.runtime.threads import get_num_threads
 from windowgrad.params import MaxParams
@@ -54,7 +54,7 @@ def probes() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "outside, freed", lambda: peek(guarded(cells).ctypes.data)
     with exact_memory():
         cells_of_room, lists = room.get(5, np.float32, 3)
-        (scratch,) = parts.Scratch().arrays(7)
+        (scratch,) = strips.Scratch().arrays(7)
         output = buffers.empty((300_000,), np.float64)
     for name, array in (("room", cells_of_room), ("lists", lists), ("scratch", scratch), ("output", output)):
         yield f"inside, {name}", lambda a=array: peek(bounds(a)[1] - 1)

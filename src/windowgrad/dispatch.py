@@ -1,4 +1,4 @@
-"""Who computes: from an operator, a rule and the arrays to an implementation. There is no silent fallback to something slow.
+"""Dispatch: from an operator, a rule and the arrays to an implementation. There is no silent fallback to something slow.
 
 An array type of your own takes part by one method, tried in the order of the arguments:
 
@@ -52,7 +52,7 @@ def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: An
     kinds = {kind for array in arrays for kind in cell_kinds(array)}
     for kind in kinds:
         if issubclass(kind, NOT_SCALARS):
-            raise KindError(f"{op.name} cannot compute with cells of type {kind.__name__}: a cell must be a real number")
+            raise KindError(f"{op.name}: unsupported elements of type {kind.__name__}; must be real numbers")
     try:
         return getattr(op, rule)(params, *arrays)
     except (TypeError, ArithmeticError, ValueError) as error:
@@ -66,7 +66,7 @@ def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: An
             if isinstance(error, ZeroDivisionError)
             else OptionError
         )
-        raise ours(f"{op.name} cannot compute with cells of type {names}: {error}") from error
+        raise ours(f"{op.name}: cannot compute with elements of type {names}: {error}") from error
 
 
 def cell_kinds(array: np.ndarray[Any, Any]) -> set[type]:
@@ -75,8 +75,8 @@ def cell_kinds(array: np.ndarray[Any, Any]) -> set[type]:
     for kind in kinds:
         if computes_itself(kind) is not None:
             raise KindError(
-                f"an array of objects with cells of type {kind.__name__}, which compute for themselves: their derivatives "
-                f"would be lost; use functions of wg on each {kind.__name__} as a whole"
+                f"an object array with elements of type {kind.__name__}: the gradient would be lost; "
+                f"apply functions of wg to each {kind.__name__} itself"
             )
     return kinds
 
@@ -143,13 +143,13 @@ def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs:
     `needs` says of each input whether its gradient is wanted of a vjp; what is not wanted is None.
     """
     if type(params) is not op.params:  # a subclass is another operator's
-        raise KindError(f"params={show(params, 240)}: {op.name} takes {op.params.__name__}")
+        raise KindError(f"params={show(params, 240)}: must be {op.params.__name__} for {op.name}")
     if not PLAIN.issuperset(map(type, arrays)):
         for place, array in enumerate(arrays):
             announced = computes_itself(type(array))  # type: ignore[arg-type]  # mypy holds that a type has no hash
             if announced is not None and out is not None:
                 name = argument_names(op, rule, len(arrays))[place]
-                raise KindError(f"out: can be given with NumPy arrays only, and {name} is a {type(array).__qualname__}")
+                raise KindError(f"out: only supported with NumPy arrays, but {name} is a {type(array).__qualname__}")
             if announced is not None:
                 result = asked(announced, array, op, rule, params, arrays, needs=needs)
                 if result is not NotImplemented:
@@ -165,7 +165,7 @@ def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs:
             return chosen(compute(op, rule, params, arrays, needs=tuple(needs)), needs)
         return compute(op, rule, params, arrays) if out is None else write(compute, op, rule, params, arrays, out)
     except MemoryError as error:
-        raise WindowError(f"{op.name}: there is not enough memory for what it computes on the way ({error})") from error
+        raise WindowError(f"{op.name}: not enough memory for temporary arrays ({error})") from error
 
 
 def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> None:
@@ -225,13 +225,13 @@ def route(op: Op, rule: str, params: Params, *kinds: Kind) -> Route:
     for _, holds, computed_by in ROUTES:
         if holds(op, kinds):
             return computed_by
-    raise KindError(f"{op.name}: it has no kernels, so it computes with arrays of objects only; x.astype(object) makes one")
+    raise KindError(f"{op.name}: has no kernels and supports only arrays of objects; use x.astype(object)")
 
 
 def write(compute: Route, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:
     """What `compute` gives, in the arrays of `out`."""
     if rule not in ("forward", "with_indices"):
-        raise KindError(f"out: only the forward rules write to an array of yours, not {rule}")
+        raise KindError(f"out: only supported by the forward rules, not by {rule}")
     shape = params.out_shape(*(array.shape for array in arrays))
     output.check(rule, out, shape, result_dtype(op, [array.dtype for array in arrays]))
     if rule == "forward":
@@ -254,13 +254,13 @@ def argument_names(op: Op, rule: str, given: int) -> list[str]:
         names = inputs + {"jvp": [f"d{name}" for name in inputs], "vjp": ["g"]}.get(rule, [])
         if len(names) == given:
             return names
-    raise KindError(f"{op.name}.{rule} got {counted('array', given)}: it takes {', '.join(names)}")
+    raise KindError(f"{op.name}.{rule}: got {counted('array', given)}, must be given {', '.join(names)}")
 
 
 def check_array(name: str, array: Any) -> None:
     if is_masked(array):
         raise KindError(
-            f"{name}: a masked array, and a masked cell has no meaning here; fill it with what it should count as: "
+            f"{name}: must not be a masked array; fill it with what masked elements should count as: "
             f"{name}.filled(-numpy.inf) never wins a maximum, "
             f"{name}.filled(0) adds nothing to a sum (but a mean counts the cell)"
         )
@@ -271,27 +271,27 @@ def check_array(name: str, array: Any) -> None:
 
 CONVERSIONS = {
     # the package a class comes from   how to get at what can be computed with
-    "xarray": "{}.data is the array inside",
-    "zarr": "dask.array.from_zarr({}) computes lazily, {}[...] reads it all into memory",
-    "h5py": "dask.array.from_array({}) computes lazily, {}[...] reads it all into memory",
-    "dask": "{}.compute() makes it one",
-    "torch": "{}.numpy() makes it one; torch.autograd differentiates tensors",
-    "jax": "numpy.asarray({}) makes it one; jax.grad differentiates JAX arrays",
-    "jaxlib": "numpy.asarray({}) makes it one; jax.grad differentiates JAX arrays",
-    "pandas": "{}.to_numpy() makes it one",
-    "cupy": "cupy.asnumpy({}) makes it one",
-    "tensorflow": "{}.numpy() makes it one",
+    "xarray": "use {}.data, the array inside",
+    "zarr": "use dask.array.from_zarr({}) to compute lazily, or {}[...] to read it into memory",
+    "h5py": "use dask.array.from_array({}) to compute lazily, or {}[...] to read it into memory",
+    "dask": "call {}.compute()",
+    "torch": "call {}.numpy(); torch.autograd differentiates tensors",
+    "jax": "call numpy.asarray({}); jax.grad differentiates JAX arrays",
+    "jaxlib": "call numpy.asarray({}); jax.grad differentiates JAX arrays",
+    "pandas": "call {}.to_numpy()",
+    "cupy": "call cupy.asnumpy({})",
+    "tensorflow": "call {}.numpy()",
 }
 
 
 def conversion(name: str, array: Any) -> str:
     """What to write instead. The package is known by the name of the class's module, and is not imported."""
     if isinstance(array, type):
-        return "an instance may be one"
+        return "pass an instance"
     for base in type(array).__mro__:
         if (said := CONVERSIONS.get(str(base.__module__).partition(".")[0])) is not None:
             return said.format(name, name)
-    return f"numpy.asarray({name}) may make it one"
+    return f"try numpy.asarray({name})"
 
 
 def kind_of(array: Any) -> str:
@@ -304,7 +304,7 @@ def kind_of(array: Any) -> str:
 def check_dtype(name: str, dtype: np.dtype[Any]) -> None:
     if dtype.kind != "O" and not is_supported(dtype):
         wanted = "bool, int8 to int64, uint8 to uint64, float16, float32, float64, or object"
-        raise KindError(f"{name}: an array of {dtype} cannot be computed with; it must be {wanted}")
+        raise KindError(f"{name}: unsupported dtype {dtype}; must be {wanted}")
 
 
 def check_shapes(rule: str, params: Params, names: Sequence[str], kinds: Sequence[Kind], stored: bool = True) -> None:
@@ -318,7 +318,7 @@ def check_shapes(rule: str, params: Params, names: Sequence[str], kinds: Sequenc
     wanted = shapes[:inputs] if rule == "jvp" else [out]
     for name, shape, right in zip(names[inputs:], shapes[inputs:], wanted, strict=False):
         if shape != right:
-            what = f"that of {name[1:]}" if rule == "jvp" else "that of the output"
+            what = f"the shape of {name[1:] if rule == 'jvp' else 'the output'}"
             raise WindowError(f"{name} of shape {shape}: must be {right}, {what}")
     if stored:
         refuse_unallocatable(out, max(dtype.itemsize for _, dtype in kinds))

@@ -85,7 +85,7 @@ def windows_of(operator: str) -> Windows:
         pools = ", ".join(family.name for family in FAMILIES.values() if family.windows == "sliding")
         others = " or ".join(f.name for f in FAMILIES.values() if f.windows in ("convolution", "transposed"))
         raise OptionError(
-            f"operator={operator!r}: must be {pools}, one of these after adaptive_ or global_, "
+            f"operator={operator!r}: must be {pools}, one of these with the prefix adaptive_ or global_, "
             f"{others}, with or without 1d, 2d, 3d"
         )
     return family.windows

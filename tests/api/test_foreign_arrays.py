@@ -32,7 +32,7 @@ def calls(make):
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_array_function_names_the_function_to_use_instead(kind):
     for name, call in calls(KINDS[kind]):
-        with pytest.raises(wg.KindError, match=f"{name}: not computed on {kind}, only windows are; use ") as caught:
+        with pytest.raises(wg.KindError, match=f"{name}: not supported on {kind}, only window operators are; use ") as caught:
             call()
         (named,) = re.findall(r"; use ((?:torch|jax)[\w.]+)", str(caught.value))
         package, *path = named.split(".")

@@ -192,6 +192,7 @@ def test_what_is_not_this_pyramid_is_left_as_it_is(tmp_path):
         ({"levels": 9}, r"levels=9: must be at most 6 for an array of shape \(2, 9, 14, 23\), no axis is left to halve then"),
         ({"memory": "much"}, "memory='much': must be a size such as 1GiB"),
         ({"memory": None}, "memory=None: must be a size such as 1GiB"),
+        ({"memory": "1e400GB"}, "memory='1e400GB': must be a size such as 1GiB"),
         ({"memory": "10MB"}, "memory=10MB: chunks of 1x4x5x6 cells need at least .* MiB"),
         ({"axes": "zyx"}, "axes='zyx': must have 4 letters"),
         ({"axes": "zcyx"}, "axes='zcyx': must be letters of t, c, z, y, x, each at most once and in this order"),

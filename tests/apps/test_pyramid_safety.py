@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -260,3 +261,34 @@ def test_the_lock_of_a_killed_process_holds_nobody_up(tmp_path, child):
     assert (target / LOCK).exists()
     assert build(source, target, 2, "max")
     assert not (target / LOCK).exists()
+
+
+# --- bounded memory ----------------------------------------------------------------------------------------------
+
+
+def test_the_blocks_of_a_level_are_listed_as_they_are_made(tmp_path, monkeypatch):
+    """However many chunks there are, no more of them are known at a time than are worked on."""
+    listed, most, guard = [0], [0], threading.Lock()
+    work, do = Pyramid.work, Pyramid.do
+
+    def listing(self, level):
+        for each in work(self, level):
+            with guard:
+                listed[0] += 1
+            yield each
+
+    def doing(self, each):
+        with guard:
+            most[0] = max(most[0], listed[0])
+            listed[0] -= 1
+        do(self, each)
+
+    monkeypatch.setattr(Pyramid, "work", listing)
+    monkeypatch.setattr(Pyramid, "do", doing)
+    seen = []
+    build(
+        stored(tmp_path / "in.zarr", shape=(32, 32)), tmp_path / "out.zarr", 1, "max", progress=lambda *told: seen.append(told)
+    )
+    assert most[0] <= 1 + (os.cpu_count() or 1)
+    assert seen[0] == (0, 0, 64)
+    assert seen[-1] == (0, 64, 64)

@@ -50,6 +50,13 @@ def test_a_seed_always_gives_the_same_cases():
     assert one != other
 
 
+def test_the_cases_of_an_operator_do_not_depend_on_the_others():
+    """So that an operator that is added changes no question that was asked before."""
+    alone = [case.as_json() for case in cases(150, 0, ("max_pool",))]
+    among = [case.as_json() for case in cases(300, 0, ("avg_pool", "max_pool")) if case.op == "max_pool"]
+    assert alone == among[:150]
+
+
 def test_cases_are_what_their_group_says():
     found = cases(CASES)
     assert {case.group for case in found} == set(GROUPS)

@@ -205,6 +205,12 @@ class Listed(Fine):
 class None_(Fine):
     most = 0
 
+class Together(Fine):
+    at_once = 0
+
+    def together(self, cases, check):
+        return "got = []"
+
 class Exits(Fine):
     def __init__(self):
         raise SystemExit("bye")
@@ -222,6 +228,7 @@ class Fails(Fine):
         (["Nameless"], "name, title and package must be strings that are not blank"),
         (["Listed"], "requires must be a tuple of names"),
         (["None_"], "most must be a positive number or None"),
+        (["Together"], "at_once must be a positive number"),
         (["Exits"], "bye"),
         (["Fails"], "broken"),
         (["Fine", "Twin"], "its name 'fine' is already taken"),

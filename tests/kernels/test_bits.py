@@ -11,7 +11,7 @@ from support.bits import CHANNELS, LAYOUTS, Call, channels_last, drawn_call, set
 from support.exact import same_bits
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.pool.max import entry as maximum
-from windowgrad.kernels.pool.max import winner_layout
+from windowgrad.kernels.pool.max import winner_plan
 from windowgrad.kernels.pool.mean import runs as mean_runs
 from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.runtime import threads
@@ -138,7 +138,7 @@ def test_channels_last_are_copied_where_a_row_has_too_many_numbers(geometry, mon
     expected, p = [MEAN.forward(params, first), *MEAN.vjp(params, first, g_first)], plan(geometry, (23, 25))
     row = p.out if p.kernel == 0 else p.before + p.width + p.kernel * p.step + p.out * p.stride
     for largest in (row * 6, row * 6 - 1):
-        monkeypatch.setattr(mean_runs, "LARGEST", largest)
+        monkeypatch.setattr(mean_runs, "LONGEST_ROW", largest)
         assert mean_runs.fits(p, 6) == (largest == row * 6)
         y = MEAN.forward(params, last)
         assert y.flags.c_contiguous == (not mean_runs.fits(p, 6) or y.size == 12)
@@ -151,7 +151,7 @@ def test_the_gradient_of_a_maximum_is_copied_where_a_block_of_rows_is_too_large(
     geometry = Sliding((3, 5), stride, 1)
     params, shape = MaxParams(geometry), (1, 7, 21, 26 + stride)  # no other test has this shape: what is found is kept
     p = plan(geometry, shape[2:])
-    monkeypatch.setattr(maximum, "LARGEST_BLOCK", 3 * p.out * 7 - 1)
+    monkeypatch.setattr(maximum, "LARGEST_SPAN", 3 * p.out * 7 - 1)
     assert maximum.form_back(geometry, shape, True) == "first"
     first, last = pair(shape, 1)
     g_first, g_last = pair(geometry.out_shape(shape), 1, np.float32, 1)
@@ -187,11 +187,12 @@ def test_what_is_looked_at_of_a_row_stands_in_its_memory(stride):
         taps, step, run, n, low, high = (int(rng.integers(*ends)) for ends in ((1, 6), (1, 4), (1, 40), (1, 9), (0, 7), (0, 7)))
         if (taps - 1) * step < n + low + high:
             p = plan(Sliding((taps,), stride, ((low, high),), step), (n,), run, True)
-            line, (pitch, length, slack, part), offset, _, _, back_offset, *_ = winner_layout.layout(p, 8)
-            assert offset.max() + pitch <= stride * length
-            assert back_offset.min(initial=0) >= -slack
-            assert back_offset.max(initial=0) + part <= pitch + slack
-            assert ((line[4] + line[0]) // run // stride + 1) * run <= length
+            row = winner_plan.memory(p, 8)
+            pitch, phase, slack, gradient = row.sizes
+            assert row.offset.max() + pitch <= stride * phase
+            assert row.back_offset.min(initial=0) >= -slack
+            assert row.back_offset.max(initial=0) + gradient <= pitch + slack
+            assert ((p.before + p.width) // run // stride + 1) * run <= phase
 
 
 # --- neighbours --------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ def output(*command):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_operators_touch_nothing_beyond_their_arrays_and_agree_with_the_reference():
     """Guarded memory, two poisons, every operator, rule, dtype and layout, 1 to 7 threads."""
     status, text = output(TESTS / "fuzz.py", "memory", "--seed", 2026, "--cases", 1000)

@@ -45,11 +45,12 @@ def first_winner(cells):
     return flat[np.arange(len(flat)), best]
 
 
-@pytest.fixture(params=[1 << 21, 40], ids=["whole", "in slabs"], autouse=True)
-def slab(request, monkeypatch):
-    monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.SLAB", request.param)
+@pytest.fixture(params=[1 << 21, 40], ids=["whole", "in blocks"], autouse=True)
+def block(request, monkeypatch):
+    monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.BLOCK", request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "int64", "bool"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_greatest_cell_of_a_large_window_is_its_first_winner(case, dtype):
@@ -63,6 +64,7 @@ def test_the_greatest_cell_of_a_large_window_is_its_first_winner(case, dtype):
         assert same_bits(y[o], first_winner(cells))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_mean_of_a_large_window_is_exact_where_its_sum_is(case):
     kernel, stride, padding, dilation, ceil_mode, sizes = case
@@ -102,7 +104,7 @@ def test_threads_and_blocks_change_no_bit_of_a_large_window(monkeypatch):
     expected = None
     for threads, cells in ((1, 1 << 15), (2, 1 << 13), (3, 1)):
         monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.CELLS", cells)
-        monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.SLAB", cells)
+        monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.BLOCK", cells)
         wg.set_num_threads(threads)
         found = wg.max_pool2d(x, 20, 1, 9), wg.avg_pool2d(x, 20, 1, 9)
         expected = expected or found

@@ -87,6 +87,7 @@ def small_blocks(monkeypatch):
     blocks.cut_up.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(CASES))
 def test_blocks_give_the_bits_of_the_whole(seed, small_blocks):
     geometry, shape = some_case(seed)
@@ -110,6 +111,7 @@ def test_the_fullest_window_is_found_without_a_table(seed):
     assert [side.most for side in sides] == [int(table.count.max()) for table in geometry.tables(spatial)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(CASES))
 def test_where_a_call_is_cut_changes_no_bit_by_layout_or_batch(seed, small_blocks):
     """Of any floats: the order of sums, and what a smooth maximum is weighed against, follow from the shape of a plane."""

@@ -96,6 +96,7 @@ def test_memory_that_runs_out_inside_a_kernel_is_the_librarys_error():
     assert "refused: conv" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("only", "calls"), [("vjp, ", 40), ("forward, 3 s1", 7)])
 def test_extra_memory_is_that_of_the_output_and_little_more(only, calls):
     """Calls of `benchmarks/long_axes.py` on 8 M cells, in a process of their own; tables of an axis would take 500 MB."""

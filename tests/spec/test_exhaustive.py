@@ -101,6 +101,7 @@ def check(law, op, params, xs):
     assert left == right, params
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "record"), [("max_pool", MaxParams), ("min_pool", MinParams)])
 @every_size_and_kernel
 def test_max_and_min_obey_their_laws(n, k, name, record):
@@ -114,6 +115,7 @@ def test_max_and_min_obey_their_laws(n, k, name, record):
             check(max_derivative_is_the_definition, op, record(geometry, ties), xs)
 
 
+@pytest.mark.slow
 @every_size_and_kernel
 def test_mean_obeys_its_laws(n, k):
     op, xs = OPS["avg_pool"], [line(n, 3, k)]
@@ -124,6 +126,7 @@ def test_mean_obeys_its_laws(n, k):
             check(vjp_is_adjoint_of_jvp, op, params, xs)
 
 
+@pytest.mark.slow
 @every_size_and_kernel
 def test_conv_obeys_its_laws(n, k):
     """The two rows are two channels; two outputs are made of them, with a bias."""

@@ -57,7 +57,7 @@ ARRAYS = [
         "a list that holds itself as an array",
         lambda: wg.relu(RECURSIVE),
         wg.KindError,
-        "x: must be a NumPy array, not list; numpy.asarray(x) may make it one [relu(x=[[[[[…]]]]])]",
+        "x: must be a NumPy array, not list; try numpy.asarray(x) [relu(x=[[[[[…]]]]])]",
     ),
     Bad(
         "a list that holds itself as an argument of a gradient",
@@ -81,7 +81,7 @@ ARRAYS = [
         "a class as an array",
         lambda: wg.max_pool2d(np.ndarray, 2),
         wg.KindError,
-        "x: must be a NumPy array, not the class ndarray; an instance may be one"
+        "x: must be a NumPy array, not the class ndarray; pass an instance"
         " [max_pool2d(x=<class 'numpy.ndarray'>, kernel_size=2)]",
     ),
     Bad(
@@ -101,14 +101,13 @@ ARRAYS = [
         "a class as a number",
         lambda: wg.add(int, 1.0),
         wg.KindError,
-        "a: must be a NumPy array, not the class int; an instance may be one [add(a=<class 'int'>, b=1.0)]",
+        "a: must be a NumPy array, not the class int; pass an instance [add(a=<class 'int'>, b=1.0)]",
     ),
     Bad(
         "a shape that is none",
         lambda: wg.max_pool2d(Shaped(), 2),
         wg.KindError,
-        f"x: must be a NumPy array, not {__name__}.Shaped; numpy.asarray(x) may make it one"
-        " [max_pool2d(x=Shaped(), kernel_size=2)]",
+        f"x: must be a NumPy array, not {__name__}.Shaped; try numpy.asarray(x) [max_pool2d(x=Shaped(), kernel_size=2)]",
     ),
     Bad(
         "an argument whose repr fails",
@@ -121,14 +120,14 @@ ARRAYS = [
         "void arrays in a loss",
         lambda: wg.mse(VOID, VOID),
         wg.KindError,
-        "x: an array of |V4 cannot be computed with; it must be bool, int8 to int64, uint8 to uint64, float16, float32, "
+        "x: unsupported dtype |V4; must be bool, int8 to int64, uint8 to uint64, float16, float32, "
         "float64, or object [mse(x: |V4(3,), target: |V4(3,))]",
     ),
     Bad(
         "a number beside a void array",
         lambda: wg.add(VOID, 1),
         wg.KindError,
-        "a: an array of |V4 cannot be computed with; it must be bool, int8 to int64, uint8 to uint64, float16, float32, "
+        "a: unsupported dtype |V4; must be bool, int8 to int64, uint8 to uint64, float16, float32, "
         "float64, or object [add(a: |V4(3,), b=1)]",
     ),
     Bad(
@@ -148,13 +147,13 @@ ARRAYS = [
         "a division by an exact zero",
         lambda: wg.divide(np.array([Fraction(1)]), 0),
         DivisionError,
-        "divide cannot compute with cells of type Fraction, int: Fraction(1, 0) [divide(a: object(1,), b=0)]",
+        "divide: cannot compute with elements of type Fraction, int: Fraction(1, 0) [divide(a: object(1,), b=0)]",
     ),
     Bad(
         "a decimal that signals",
         lambda: wg.avg_pool1d(np.array([Decimal("sNaN"), Decimal(1)]), 2),
         wg.OptionError,
-        "avg_pool cannot compute with cells of type Decimal: [<class 'decimal.InvalidOperation'>]"
+        "avg_pool: cannot compute with elements of type Decimal: [<class 'decimal.InvalidOperation'>]"
         " [avg_pool1d(x: object(2,), kernel_size=2)]",
     ),
 ]
@@ -285,7 +284,7 @@ DERIVATIVES = [
         "a key that Python does not print",
         lambda: wg.grad(lambda x: x)({10**5000: "a"}),
         wg.KindError,
-        "primals[0][2**16609…]: must be a NumPy array, not str; numpy.asarray(primals[0][2**16609…]) may make it one; "
+        "primals[0][2**16609…]: must be a NumPy array, not str; try numpy.asarray(primals[0][2**16609…]); "
         "every leaf of an argument must be a number or an array",
     ),
     Bad(
@@ -298,7 +297,7 @@ DERIVATIVES = [
         "a record that is none",
         lambda: wg.ops.OPS["max_pool"].forward((10**5000,), X),
         wg.KindError,
-        "params=(2**16609…,): max_pool takes MaxParams",
+        "params=(2**16609…,): must be MaxParams for max_pool",
     ),
     Bad(
         "gradients at infinity",
@@ -310,15 +309,15 @@ DERIVATIVES = [
         "a value under differentiation in an array of objects",
         lambda: wg.jvp(lambda x: wg.sum(np.frompyfunc(lambda n: x * n, 1, 1)(np.arange(2))), (1.0,), (1.0,)),
         wg.KindError,
-        "an array of objects with cells of type Pushed, which compute for themselves: their derivatives would be lost; "
-        "use functions of wg on each Pushed as a whole [sum(x: object(2,))]",
+        "an object array with elements of type Pushed: the gradient would be lost; "
+        "apply functions of wg to each Pushed itself [sum(x: object(2,))]",
     ),
     Bad(
         "a result that is an array of values under differentiation",
         lambda: wg.vjp(lambda x: np.frompyfunc(lambda n: x * n, 1, 1)(np.arange(2)), 1.0),
         wg.KindError,
-        "an array of objects with cells of type Var, which compute for themselves: their derivatives would be lost; "
-        "use functions of wg on each Var as a whole; every leaf of an argument must be a number or an array",
+        "an object array with elements of type Var: the gradient would be lost; "
+        "apply functions of wg to each Var itself; every leaf of an argument must be a number or an array",
     ),
 ]
 
@@ -388,12 +387,12 @@ def hinted(package: str, hint: str) -> Bad:
 
 
 FOREIGN = [
-    hinted("xarray", "x.data is the array inside"),
-    hinted("zarr", "dask.array.from_zarr(x) computes lazily, x[...] reads it all into memory"),
-    hinted("h5py", "dask.array.from_array(x) computes lazily, x[...] reads it all into memory"),
-    hinted("pandas", "x.to_numpy() makes it one"),
-    hinted("cupy", "cupy.asnumpy(x) makes it one"),
-    hinted("elsewhere", "numpy.asarray(x) may make it one"),
+    hinted("xarray", "use x.data, the array inside"),
+    hinted("zarr", "use dask.array.from_zarr(x) to compute lazily, or x[...] to read it into memory"),
+    hinted("h5py", "use dask.array.from_array(x) to compute lazily, or x[...] to read it into memory"),
+    hinted("pandas", "call x.to_numpy()"),
+    hinted("cupy", "call cupy.asnumpy(x)"),
+    hinted("elsewhere", "try numpy.asarray(x)"),
 ]
 
 CASES = FOREIGN + ARRAYS + SHAPES + DERIVATIVES + NETWORKS

@@ -46,7 +46,7 @@ CASES = [
         "weight masked",
         lambda: wg.conv2d(X, np.ma.masked_equal(WEIGHT, 1)),
         wg.KindError,
-        "weight: a masked array, and a masked cell has no meaning here; fill it with what it should count as: "
+        "weight: must not be a masked array; fill it with what masked elements should count as: "
         "weight.filled(-numpy.inf) never wins a maximum, weight.filled(0) adds nothing to a sum (but a mean counts the cell)"
         " [conv2d(x: float32(3, 8, 8), weight: float32(4, 3, 3, 3))]",
     ),
@@ -60,14 +60,13 @@ CASES = [
         "x None for conv",
         lambda: wg.conv2d(None, WEIGHT),
         wg.KindError,
-        "x: must be a NumPy array, not NoneType; numpy.asarray(x) may make it one"
-        " [conv2d(x=None, weight: float32(4, 3, 3, 3))]",
+        "x: must be a NumPy array, not NoneType; try numpy.asarray(x) [conv2d(x=None, weight: float32(4, 3, 3, 3))]",
     ),
     Bad(
         "x None for conv_transpose with a bias",
         lambda: wg.conv_transpose2d(None, TURNED, np.zeros(4)),
         wg.KindError,
-        "x: must be a NumPy array, not NoneType; numpy.asarray(x) may make it one"
+        "x: must be a NumPy array, not NoneType; try numpy.asarray(x)"
         " [conv_transpose2d(x=None, weight: float32(3, 4, 3, 3), bias: float64(4,))]",
     ),
     Bad(
@@ -163,7 +162,7 @@ CASES = [
         "bias a number",
         lambda: wg.conv2d(X, WEIGHT, 1.0),
         wg.KindError,
-        "bias: must be a NumPy array, not float; numpy.asarray(bias) may make it one"
+        "bias: must be a NumPy array, not float; try numpy.asarray(bias)"
         " [conv2d(x: float32(3, 8, 8), weight: float32(4, 3, 3, 3), bias=1.0)]",
     ),
     Bad(

@@ -123,6 +123,6 @@ CASES = [
         "out for a derivative",
         lambda: wg.ops.OPS["max_pool"].vjp(wg.params.MaxParams(wg.geometry.Sliding((2, 2))), X, RIGHT, out=X),
         wg.KindError,
-        "out: only the forward rules write to an array of yours, not vjp",
+        "out: only supported by the forward rules, not by vjp",
     ),
 ]

@@ -29,7 +29,7 @@ from windowgrad.kernels.pool import axis_passes as axes
 from windowgrad.kernels.pool import blocks
 from windowgrad.kernels.pool.max import winner_strips
 from windowgrad.kernels.pool.smooth import chunks as smooth_chunks
-from windowgrad.kernels.pool.smooth import parts
+from windowgrad.kernels.pool.smooth import strips
 from windowgrad.kernels.runtime import jit, threads
 from windowgrad.ops import OPS, routed
 from windowgrad.params import MaxParams, MeanParams
@@ -90,10 +90,10 @@ BLOCKS = [
     (conv_plan, "STEPS", 7),
     (conv_plan, "PANELS", 1 << 10),
     (conv_plan, "WEIGHTS", 1 << 10),
-    (parts, "CELLS", 64),
-    (parts, "LARGE", 64),
-    (axes, "SLAB", 128),
-    (winner_strips, "BLOCK", 512),
+    (strips, "CELLS", 64),
+    (strips, "LARGE", 64),
+    (axes, "BLOCK", 128),
+    (winner_strips, "UNCUT", 512),
     (blocks, "SMALL", 1),
     (blocks, "TABLES", 40),
     (blocks, "OUTPUTS", 16),

@@ -28,7 +28,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from numba.extending import intrinsic
 
 from windowgrad.kernels.conv.pointwise import ways as conv_matrices
-from windowgrad.kernels.pool.smooth import parts
+from windowgrad.kernels.pool.smooth import strips
 from windowgrad.kernels.runtime import buffers, threads
 
 Array = np.ndarray[Any, Any]
@@ -273,7 +273,7 @@ def exact_room(self: Any, count: int, dtype: Any, listed: int = 0) -> tuple[Arra
 
 
 def exact_scratch(self: Any, *sizes: int) -> list[Array]:
-    """`parts.Scratch.arrays`, each array by itself."""
+    """`strips.Scratch.arrays`, each array by itself."""
     return [np.empty(size) for size in sizes]
 
 
@@ -290,7 +290,7 @@ def exact_memory(at: str = "end", poison: int = NAN) -> Iterator[None]:
     """Every array that the library makes is guarded, poisoned and no larger than asked for, on all its threads."""
     replaced = [
         (type(conv_matrices.room), "get", exact_room),
-        (parts.Scratch, "arrays", exact_scratch),
+        (strips.Scratch, "arrays", exact_scratch),
         (threads, "pool", helpers()),
         (buffers, "pool", buffers.Pool(0)),
     ]

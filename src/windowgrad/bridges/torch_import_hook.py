@@ -4,7 +4,8 @@
 `torch._dynamo.allow_in_graph`, a function is one node of the compiled graph. The mark must be set before the compiler first
 meets the function, but importing `torch._dynamo` takes seconds and most programs never compile. So `import windowgrad` puts a
 finder in front of `sys.meta_path`, which imports nothing of PyTorch. The first import of `torch._dynamo` meets it: the finder
-removes itself, lets the other finders find the module, and sets the marks as soon as the module is loaded.
+removes itself, lets the other finders find the module, and sets the marks as soon as the module is loaded. If loading fails
+or is interrupted, the finder waits for the next import.
 """
 
 from __future__ import annotations
@@ -29,13 +30,17 @@ class MarkOnImport(MetaPathFinder):
     def find_spec(self, name: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != COMPILER or self not in sys.meta_path:
             return None
-        sys.meta_path.remove(self)  # so that the others are asked below, and this one never again
+        sys.meta_path.remove(self)  # so that the others are asked below
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
             def load_and_mark(module: ModuleType) -> None:
-                load(module)
+                try:
+                    load(module)
+                except BaseException:  # Ctrl-C too: it may be imported again
+                    sys.meta_path.insert(0, self)
+                    raise
                 mark(self.functions)
 
             spec.loader.exec_module = load_and_mark  # type: ignore[method-assign]

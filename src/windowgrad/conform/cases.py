@@ -1,7 +1,7 @@
 """The questions: every two levels of any two factors meet (see `FACTORS`), and seeded random rows after that.
 
 Cells are small integers, so every sum is exact in every dtype, and means divide without remainder: where two answers differ,
-they differ in meaning. The same count and seed give the same cases.
+they differ in meaning. The same count and seed give the same cases; those of an operator do not depend on the others.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ DTYPES_OF_GROUP: dict[str, tuple[str, ...]] = {
 
 def cases(count: int, seed: int = 0, ops: tuple[str, ...] = OPS) -> list[Case]:
     """`count` cases: the rows that cover all pairs, taken from the operators in turn, then random ones."""
-    rows = itertools.chain(in_turn(*(covering(op, seed) for op in ops)), random_rows(ops, seed))
+    covered, random = (in_turn(*(rows(op, seed) for op in ops)) for rows in (covering, random_rows))
+    numbers = dict.fromkeys(ops, 0)
     found: list[Case] = []
-    for number, (op, row) in enumerate(rows):
-        if len(found) >= count:
-            break
-        found.append(made(op, row, Random(f"{seed}/{op}/{number}")))
+    for op, row in itertools.islice(itertools.chain(covered, random), count):
+        found.append(made(op, row, Random(f"{seed}/{op}/{numbers[op]}")))
+        numbers[op] += 1
     return found
 
 
@@ -91,12 +91,11 @@ def covering(op: str, seed: int) -> Iterator[tuple[str, Row]]:
     yield op, {name: levels[0] for name, levels in FACTORS[op].items()} | {"group": "empty batch"}
 
 
-def random_rows(ops: tuple[str, ...], seed: int) -> Iterator[tuple[str, Row]]:
-    rng = Random(f"{seed}/random")
-    for op in itertools.cycle(ops):
-        while not possible(op)(row := {name: rng.choice(levels) for name, levels in FACTORS[op].items()}):
-            pass
-        yield op, row
+def random_rows(op: str, seed: int) -> Iterator[tuple[str, Row]]:
+    rng = Random(f"{seed}/{op}/random")
+    while True:
+        if possible(op)(row := {name: rng.choice(levels) for name, levels in FACTORS[op].items()}):
+            yield op, row
 
 
 def in_turn(*sources: Iterator[Any]) -> Iterator[Any]:

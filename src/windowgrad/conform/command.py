@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from windowgrad.conform.adapter import Implementation
+from windowgrad.conform.adapter import Implementation, Together
 from windowgrad.conform.adapters import ADAPTERS
 from windowgrad.conform.case import CHECKS, OPS
 from windowgrad.conform.cases import cases
@@ -161,8 +161,14 @@ def check_adapter(text: str, found: Implementation) -> None:
         "imports": isinstance(found.imports, str),
         "requires": isinstance(found.requires, tuple) and all(isinstance(t, str) and t.strip() for t in found.requires),
         "most": most is None or (isinstance(most, int) and most > 0),
+        "at_once": not isinstance(found, Together) or (isinstance(found.at_once, int) and found.at_once > 0),
     }
-    kinds = {"imports": "a string", "requires": "a tuple of names", "most": "a positive number or None"}
+    kinds = {
+        "imports": "a string",
+        "requires": "a tuple of names",
+        "most": "a positive number or None",
+        "at_once": "a positive number",
+    }
     for names, holds in wanted.items():
         if not holds:
             raise OptionError(f"adapter={text!r}: {names} must be {kinds.get(names, 'strings that are not blank')}")

@@ -192,7 +192,7 @@ def workers_for(levels: Sequence[metadata.Level], itemsize: int, memory: str) ->
     """How many blocks may be in memory at a time."""
     try:
         most = parse_bytes(memory)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
         raise OptionError(f"memory={show(memory)}: must be a size such as 1GiB or 500MB") from None
     block = block_bytes(levels, itemsize)
     if most < BASE + block:
@@ -208,19 +208,22 @@ def block_bytes(levels: Sequence[metadata.Level], itemsize: int) -> int:
 
 
 def run(pyramid: Pyramid, level: int, workers: int, progress: Progress | None) -> None:
-    """All blocks of a level that are not done, at most `workers` of them in memory."""
-    every = list(pyramid.work(level))
-    missing: Sequence[Work] = [work for work in every if not pyramid.is_done(work)]
-    done, todo = len(every) - len(missing), iter(missing)
+    """All blocks of a level that are not done, at most `workers` of them in memory. There may be millions: none are listed."""
+    count = pyramid.levels[level].blocks
+    missing = ((number, work) for number, work in enumerate(pyramid.work(level)) if not pyramid.is_done(work))
+    running: set[Future[None]] = set()
+    passed = 0  # blocks that are done, or are being done
     with ThreadPoolExecutor(workers) as pool:
-        running: set[Future[None]] = {pool.submit(pyramid.do, work) for work in itertools.islice(todo, workers)}
-        while running:
+        while True:
+            for number, work in itertools.islice(missing, workers - len(running)):
+                running.add(pool.submit(pyramid.do, work))
+                passed = number + 1
+            if not running:
+                break
             if progress:
-                progress(level, done, len(every))
+                progress(level, passed - len(running), count)
             finished, running = wait(running, return_when=FIRST_COMPLETED)
             for each in finished:
                 each.result()
-            done += len(finished)
-            running |= {pool.submit(pyramid.do, work) for work in itertools.islice(todo, len(finished))}
     if progress:
-        progress(level, len(every), len(every))
+        progress(level, count, count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,11 @@ class Level:
     chunks: tuple[int, ...]
     window: tuple[int, ...]
     factor: tuple[int, ...]
+
+    @property
+    def blocks(self) -> int:
+        """How many chunks it has."""
+        return math.prod(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
 
 
 def axis_names(axes: str | None, known: str | None, rank: int) -> str:

@@ -43,8 +43,8 @@ def check_order(best: Any, others: Iterable[Any], own: str = "max") -> None:
     for cell in others:
         if not ordered(cell, best):
             raise KindError(
-                f"{show(cell)} and {show(best)}: neither is greater than, less than or equal to the other, so neither wins; "
-                f"a method {own} of {type(cell).__name__} gives the value of a {own}imum, indices and derivatives need a winner"
+                f"cannot compare {show(cell)} and {show(best)}: neither is greater than, less than or equal to the other; "
+                f"a method {own} of {type(cell).__name__} can give the {own}imum, but indices and derivatives need a winner"
             )
 
 

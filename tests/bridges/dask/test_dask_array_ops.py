@@ -195,6 +195,7 @@ def test_the_same_call_has_the_same_name_and_another_call_another():
     assert wg.sum(x, 0).name != wg.sum(x, 1).name
 
 
+@pytest.mark.processes
 def test_processes_compute_the_same():
     x = np.random.default_rng(2).standard_normal((6, 8)).astype(np.float32)
     cut = da.from_array(x, 4)

@@ -14,6 +14,8 @@ from distributed import Client, LocalCluster
 import windowgrad as wg
 from support.chunked import same_numbers
 
+pytestmark = pytest.mark.processes  # which Dask starts
+
 X = np.random.default_rng(0).standard_normal((2, 37, 41)).astype(np.float32)
 
 

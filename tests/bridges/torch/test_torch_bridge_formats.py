@@ -134,3 +134,21 @@ def test_more_or_fewer_axes_than_a_batch_of_images_have_no_format():
     assert wg.max_pool1d(x, 2).shape == (2, 4, 6, 4)
     assert wg.max_pool2d(x[0], 2).shape == (4, 3, 4)
     assert wg.max_pool3d(x, 2).shape == (2, 2, 3, 4)
+
+
+PERMUTED = {
+    "an image without a batch": ((5, 6, 4), (2, 0, 1), 2),
+    "axes of length 1": ((1, 2, 1, 4), (0, 3, 2, 1), 1),
+    "axes turned around": ((3, 4, 5, 2), (3, 2, 1, 0), 2),
+}
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.parametrize("name", PERMUTED)
+def test_other_results_are_contiguous_as_pytorchs_are(name, kind):
+    """So that `view` works on it; it had the strides of its input."""
+    shape, order, kernel = PERMUTED[name]
+    x = torch.randint(-4, 5, shape).float().permute(order)
+    ours, theirs = (getattr(room, f"{kind}_pool2d")(x, kernel) for room in (wg, F))
+    assert ours.stride() == theirs.stride()
+    assert torch.equal(ours.view(-1), theirs.view(-1))

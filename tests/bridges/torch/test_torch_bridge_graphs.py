@@ -1,5 +1,6 @@
 """The PyTorch bridge for whoever sees a program without its data: torch.compile, torch.export, tracing, fake tensors."""
 
+import importlib
 import io
 import subprocess
 import sys
@@ -134,6 +135,29 @@ def test_functions_are_steps_at_once_where_the_compiler_is_loaded_already():
     torch._dynamo.reset()
     torch.compile(lambda x: double(x), fullgraph=True, backend=backend)(torch.ones(2))
     assert steps == [double]
+
+
+SLOW = """
+from pathlib import Path
+if not (tried := Path({!r})).exists():
+    tried.touch()
+    raise KeyboardInterrupt
+allow_in_graph = [].append
+"""
+
+
+def test_functions_are_marked_also_if_the_first_import_of_the_compiler_was_interrupted(tmp_path, monkeypatch):
+    """A module stands for the compiler, whose import takes seconds: Ctrl-C comes in the middle, and it is imported again."""
+    (tmp_path / "slow_compiler.py").write_text(SLOW.format(str(tmp_path / "tried")))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(torch_import_hook, "COMPILER", "slow_compiler")
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    torch_import_hook.mark_when_imported([wg.max_pool2d])
+    with pytest.raises(KeyboardInterrupt):
+        importlib.import_module("slow_compiler")
+    compiler = importlib.import_module("slow_compiler")
+    assert compiler.allow_in_graph.__self__ == [wg.max_pool2d]
+    assert not any(type(finder).__module__.startswith("windowgrad") for finder in sys.meta_path)
 
 
 def test_who_does_not_compile_does_not_load_the_compiler():

@@ -148,6 +148,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @both_floats
 @pytest.mark.parametrize("kind", HARD)
 @pytest.mark.parametrize("case", LONG)

@@ -41,7 +41,7 @@ every_rule = pytest.mark.parametrize("ties", TIES)
 def _strips(request, monkeypatch):
     """Planes as they are, and cut into strips of as few rows as can be."""
     if request.param:
-        monkeypatch.setattr(winner_strips, "BLOCK", 1)
+        monkeypatch.setattr(winner_strips, "UNCUT", 1)
         monkeypatch.setattr(winner_strips, "SPANS", 1)
 
 
@@ -70,6 +70,7 @@ def test_values_and_indices_are_those_of_the_first_winners(geometry, shape):
         assert texts(*MAX.with_indices(params, x)) == texts(*SPEC.with_indices(params, objects(x)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_strips")
 @every_rule
 @every_case
@@ -114,6 +115,6 @@ def test_a_gradient_is_the_same_bits_for_any_strips_and_threads(ties, monkeypatc
         (expected,) = MAX.vjp(params, x, g)
         monkeypatch.setattr("windowgrad.kernels.runtime.threads.LEAST_WORK", 1)
         for block, threads in ((1, 1), (1000, 2), (3000, 3)):
-            monkeypatch.setattr(winner_strips, "BLOCK", block)
+            monkeypatch.setattr(winner_strips, "UNCUT", block)
             wg.set_num_threads(threads)
             assert same_bits(MAX.vjp(params, x, g)[0], expected)

@@ -12,7 +12,7 @@ from support.smooth_bound import check_smooth
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.pool.smooth import pairs as smooth_pairs
-from windowgrad.kernels.pool.smooth import parts
+from windowgrad.kernels.pool.smooth import strips
 from windowgrad.kernels.runtime import threads
 from windowgrad.ops import MEANINGS, OPS
 from windowgrad.params import SmoothParams
@@ -149,18 +149,18 @@ def test_a_plane_cut_into_rows_has_the_same_bits(geometry, monkeypatch):
     g = rng.standard_normal(geometry.out_shape(x.shape)).astype(np.float32)
     params = SmoothParams(geometry, 2)
     results = []
-    for large in (parts.LARGE, 40):
-        monkeypatch.setattr(parts, "LARGE", large)
+    for large in (strips.LARGE, 40):
+        monkeypatch.setattr(strips, "LARGE", large)
         results.append((SMOOTH.forward(params, x), SMOOTH.jvp(params, x, x), *SMOOTH.vjp(params, x, g)))
     assert all(same_bits(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_a_large_plane_is_cut_and_a_small_one_is_not():
     p = plan(Sliding((3, 3), 1, 1), (1024, 512))
-    assert len(parts.bounds(p, p.outer, parts.by_outputs)) > 4
-    assert len(parts.bounds(p, 1024, parts.by_cells)) > 4
+    assert len(strips.bounds(p, p.outer, strips.by_outputs)) > 4
+    assert len(strips.bounds(p, 1024, strips.by_cells)) > 4
     p = plan(Sliding((3, 3), 1, 1), (112, 112))
-    assert parts.bounds(p, p.outer, parts.by_outputs) == [0, 112]
+    assert strips.bounds(p, p.outer, strips.by_outputs) == [0, 112]
 
 
 @pytest.mark.parametrize("beta", [1e-320, -1e-320])

@@ -127,6 +127,7 @@ def nearly_equal(dtype):
     return x.ravel(), (x + np.eye(lanes + 1, lanes, dtype=dtype)).ravel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [pairs, nearly_equal])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_lane_is_what_numpy_says(dtype, data):

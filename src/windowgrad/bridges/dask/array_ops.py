@@ -53,7 +53,7 @@ def block(function: Callable[..., Any], *blocks: Any) -> Any:
 
 
 def result_dtype(op: Op, params: Any, arrays: Sequence[Array]) -> np.dtype[Any]:
-    """The dtype of the result: that of the rule on arrays of the same dtypes with one cell, or none."""
+    """The dtype of the result: that of the rule on arrays of the same dtypes with one cell each."""
     if any(x.dtype == object for x in arrays):
         return np.dtype(object)
     small = [np.zeros((1,) * x.ndim, x.dtype) for x in arrays]

@@ -46,7 +46,7 @@ INSTEAD = {name: f"jax.numpy.{name}" for name in ALIKE} | {
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: tuple[bool, ...] | None = None) -> Any:
     """One rule on JAX arrays, beside which NumPy arrays are constants."""
     if op.name in INSTEAD:
-        raise KindError(f"{op.name}: not computed on JAX arrays, only windows are; use {INSTEAD[op.name]}")
+        raise KindError(f"{op.name}: not supported on JAX arrays, only window operators are; use {INSTEAD[op.name]}")
     if op.facts is None:
         return NotImplemented
     names = argument_names(op, rule, len(arrays))

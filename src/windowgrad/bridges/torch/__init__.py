@@ -37,7 +37,7 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     """One rule of one operator on tensors, as a step that PyTorch can differentiate, batch and compile."""
     if op.facts is None:  # an array operator
         use = INSTEAD.get(op.name, f"torch.{op.name}")
-        raise KindError(f"{op.name}: not computed on PyTorch tensors, only windows are; use {use}")
+        raise KindError(f"{op.name}: not supported on PyTorch tensors, only window operators are; use {use}")
     if has_torch_function(arrays):  # a subclass of Tensor with a word to say, or a mode
         return handle_torch_function(compute, arrays, array, op, rule, params, arrays, needs=needs)
     for place, given in enumerate(arrays):

@@ -1,7 +1,8 @@
 """PyTorch's memory formats: results have the format that PyTorch's own operators would give them.
 
 A batch of images (N, C, H, W) or of volumes (N, C, D, H, W) may be stored with its channels last. Pooling and padding keep the
-format of their input. A convolution has it if its input or its weight does, and so do its gradients.
+format of their input. A convolution has it if its input or its weight does, and so do its gradients. Other results of more
+than one spatial axis are contiguous.
 """
 
 from __future__ import annotations

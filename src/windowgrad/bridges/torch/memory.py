@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from windowgrad.bridges.torch.formats import formatted, has_channels_last
+from windowgrad.bridges.torch.formats import formatted, has_channels_last, rank_of
 from windowgrad.dispatch import argument_names, result_dtype, run
 from windowgrad.dtypes import derivative_of
 from windowgrad.errors import KindError
@@ -39,6 +39,8 @@ def on_numpy(op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequenc
         made = [tensor.to(dtype) for tensor, dtype in zip(made, wanted, strict=True)]
     if has_channels_last(params, tensors):
         made = [formatted(tensor) for tensor in made]
+    elif rank_of(params, tensors[0].ndim) > 1:  # a signal has the order of its input, as PyTorch's have
+        made = [tensor.contiguous() for tensor in made]
     return tuple(made) if several else made[0]
 
 

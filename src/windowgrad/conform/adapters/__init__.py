@@ -10,7 +10,8 @@ from windowgrad.conform.adapters.keras import Keras
 from windowgrad.conform.adapters.onnx import Reference, Runtime
 from windowgrad.conform.adapters.scientific import BlockReduce, SciPy
 from windowgrad.conform.adapters.tinygrad import Tinygrad
-from windowgrad.conform.adapters.torch import Compiled, Torch
+from windowgrad.conform.adapters.torch import Torch
+from windowgrad.conform.adapters.torch_compile import Compiled
 from windowgrad.conform.adapters.windowgrad import DaskArrays, JaxArrays, OnNumPy, TorchTensors
 
 ADAPTERS: tuple[Implementation, ...] = (

@@ -32,7 +32,7 @@ class Keras(OnJax):
             (case.ceil_mode, "pooling has no ceil mode"),
             (not case.is_convolution and "dilation" in case.features, "pooling has no dilation"),
             ("dilation" in case.features and "stride" in case.features, "strides and dilation_rate exclude each other"),
-            (case.is_mean and padded and case.count_include_pad, "it says nothing of the padding in the count"),
+            (case.is_mean and padded and case.count_include_pad, "its documentation does not say whether padding is counted"),
             (case.divisor is not None, "average_pool has no divisor"),
             (not case.has_usual_ties, NO_TIES),
             (case.windows == "adaptive" and case.rank != 2, "adaptive pooling takes a tensor of rank 4"),

@@ -81,4 +81,4 @@ class Runtime(Onnx):
 
     def supports(self, case: Case, check: str) -> str | None:
         single = case.dtype == "float64" and case.op not in DOUBLES
-        return super().supports(case, check) or ("its list of CPU kernels has no double here" if single else None)
+        return super().supports(case, check) or ("its CPU kernels do not support double here" if single else None)

@@ -26,7 +26,7 @@ class BlockReduce(Adapter):
             (not divides and not case.ceil_mode, "a block that is not whole is kept"),
             (not divides and (case.is_mean or case.x.dtype.kind != "f"), "it fills the last block with a value"),
             (case.divisor is not None, "it has no divisor"),
-            (case.group == "empty batch", "it has nothing to say of an empty array"),
+            (case.group == "empty batch", "its documentation does not cover empty arrays"),
         )
 
     def call(self, case: Case) -> str:
@@ -46,7 +46,7 @@ class SciPy(Adapter):
         return super().supports(case, check) or first_reason(
             (not pooled and case.windows != "convolution", "it has filters and correlation"),
             (pooled and case.op not in FILTERS, NO_SUCH),
-            (case.group == "empty batch", "it has nothing to say of an empty array"),
+            (case.group == "empty batch", "its documentation does not cover empty arrays"),
             ("dilation" in case.features, "windows have no dilation"),
             (pooled and ("stride" in case.features or case.padding != around), "a filter has a window around every cell"),
             (case.has_winners and case.x.dtype.kind != "f", "the outside is a number, and integers have no lowest one"),

@@ -1,4 +1,4 @@
-"""The sentences of docs/semantics.md that each rule is quoted by. They stand there word for word, which a test compares."""
+"""The sentences of docs/semantics.md by which a report quotes each rule, word for word; a test compares them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "2. Padding and max": ("A padded cell is absent from a maximum. It is not −∞, not 0, and it never wins.",),
     "3. Empty window": (
         'With a large padding or dilation a window may see no real cell. Then, with `empty="zero"` (the default), its value '
-        "is 0, its index −1, its tangent 0, and its gradient goes nowhere.",
+        "is 0, its index −1, its tangent 0, and its gradient is dropped.",
     ),
     "4. Ties": (
         "When several cells of a window are equal to its maximum, `ties` says which of them the derivative belongs to.",
@@ -21,8 +21,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "The value does not depend on `ties`, and `return_indices` always gives the first winner.",
     ),
     "5. NaN": (
-        "NaN counts as the greatest value, wherever it stands in the window. NaN equals NaN here, so ties among them go by "
-        "the tie rule.",
+        "NaN counts as the greatest value, wherever it is in the window. NaN equals NaN here, so ties among them are resolved "
+        "by the tie rule.",
         "In a mean and a smooth maximum a NaN makes its windows NaN, and no others.",
     ),
     "6. Mean": (
@@ -30,18 +30,18 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "`count_include_pad=True` (the default): the cells of the window inside the padded input, real and padded, but never "
         "the overhang of ceil mode;",
         "`count_include_pad=False`: the real cells only; with no real cell the result is 0;",
-        "`divisor_override`: that number, whatever else is said.",
+        "`divisor_override`: that number, whatever the other options are.",
     ),
     "8. Types and error": (
         "Max keeps every dtype: bool, integers of 8 to 64 bits with and without a sign, float16, float32, float64, and "
-        "bfloat16 where `ml_dtypes` is installed. Mean and smooth max keep floats; of integers they give float64, and of "
-        "those of 8 and 16 bits float32. Convolution of floats gives what NumPy promotes them to; of integers it is exact, "
-        "in int32 if all are of 8 bits, else in int64.",
+        "bfloat16 where `ml_dtypes` is installed. Mean and smooth max keep floats; integers give float64, and those of 8 and "
+        "16 bits float32. Convolution of floats gives the dtype that NumPy promotes them to; of integers it is exact, in int32 "
+        "if all have 8 bits, else in int64.",
     ),
     "9. Empty batch": ("A batch axis may have length 0; the result then has length 0 there too.",),
     "Adaptive pooling": (
-        "**Adaptive pooling** makes `m` bins of `n` cells: bin `i` is `[floor(i·n/m), ceil((i+1)·n/m))`. Bins may overlap, and "
-        "there may be more of them than cells;",
+        "**Adaptive pooling** divides `n` cells into `m` bins: bin `i` is `[floor(i·n/m), ceil((i+1)·n/m))`. Bins may overlap, "
+        "and there may be more of them than cells;",
     ),
     "Indices": ("**Indices** count the cells of the spatial plane in row-major order",),
     "Convolution": (

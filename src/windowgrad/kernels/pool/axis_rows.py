@@ -1,15 +1,21 @@
 """One axis at a time, for windows of many rows: a cell costs the same whatever the side of the window.
 
-An array is seen as [lines, n, run]: windows along the middle axis, each of whose cells is a run of numbers. A block of rows
-and a piece of the run are copied into a buffer. The rows are cut into segments as long as a window, so every window is
-the end of one segment and the beginning of the next: what its rows combine to is the combination of two rows, one from the
-segments folded from their ends, one from the segments folded from their beginnings (van Herk, Gil and Werman). Sums
-are float64. With the last axis taken first, the first winner in row-major order wins.
+For the geometries of `axis_passes.has_many_rows`. An array is seen as [lines, n, run]: windows along the middle axis, each of
+whose cells is a run of numbers. A strip of rows and a piece of the run are copied into a buffer. The rows are cut into segments
+as long as a window, so every window is the end of one segment and the beginning of the next: what its rows combine to is the
+combination of two rows, one from the segments folded from their ends, one from the segments folded from their beginnings
+(van Herk, Gil and Werman). With windows of 4 rows:
+
+    rows        0 1 2 3 | 4 5 6 7 | …
+    buffer      each segment from each row to its end              the window at row 2 is
+    ahead       each segment from its beginning to each row        buffer[2] (rows 2, 3) with ahead[5] (rows 4, 5)
+
+Sums are float64. With the last axis taken first, the first winner in row-major order wins.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,21 +42,67 @@ PIECE = 128
 """Numbers of a run that are taken together; whole vectors of every dtype."""
 
 CELLS = 1 << 15
-"""Cells of a block, about; it should stay in the second cache."""
+"""Cells of a strip, about; it should stay in the second cache."""
+
+
+class Axis(NamedTuple):
+    """The middle axis of an array [lines, n, run]: `out` windows of `taps` taps, `step` apart, over n rows.
+
+    They begin `stride` rows apart, the first of them `before` rows before the array. A strip has `strip` outputs.
+    """
+
+    n: int
+    out: int
+    run: int
+    taps: int
+    stride: int
+    step: int
+    before: int
+    strip: int
+
+
+class Box(NamedTuple):
+    """What is computed in one buffer: of a line, the outputs `low` to `high`, and of each `width` numbers from `left` on."""
+
+    line: int
+    low: int
+    high: int
+    left: int
+    width: int
 
 
 @helper
-def copy_in(x: Any, at: int, run: int, first: int, n: int, rows: int, width: int, buffer: Any, absent: Any) -> None:
-    """Rows of PIECE cells: `width` columns of the rows `first` to `first + rows`; those before 0 and from n on are `absent`.
+def unpacked_axis(plan: Any) -> Any:
+    return Axis(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7])
 
-    So are the cells that fill the last vector of a row: what an earlier block left there must not be seen.
+
+@helper
+def box_of(number: int, axis: Any) -> Any:
+    """A box by its number: line after line, strip after strip, piece after piece of a run."""
+    strips, pieces = -(-axis.out // axis.strip), -(-axis.run // PIECE)
+    line, rest = number // (strips * pieces), number % (strips * pieces)
+    low, left = rest // pieces * axis.strip, rest % pieces * PIECE
+    return Box(line, low, min(low + axis.strip, axis.out), left, min(PIECE, axis.run - left))
+
+
+@helper
+def rows_seen(axis: Any, outputs: int) -> int:
+    """The rows from the first to the last that so many windows side by side cover."""
+    return (outputs - 1) * axis.stride + (axis.taps - 1) * axis.step + 1  # type: ignore[no-any-return]
+
+
+@helper
+def copy_in(x: Any, box: Any, axis: Any, buffer: Any, absent: Any) -> None:
+    """The rows that a box sees, as rows of PIECE cells; those before the first row of x and after its last are `absent`.
+
+    So are the cells that fill the last vector of a row: what an earlier box left there must not be seen.
     """
-    k = lanes(buffer)
-    end = (width + k - 1) // k * k
-    for r in range(rows):
+    k, width = lanes(buffer), box.width
+    end, first = (width + k - 1) // k * k, box.low * axis.stride - axis.before
+    for r in range(rows_seen(axis, box.high - box.low)):
         to, i = r * PIECE, first + r
-        if 0 <= i < n:
-            j, source = 0, at + i * run
+        if 0 <= i < axis.n:
+            j, source = 0, (box.line * axis.n + i) * axis.run + box.left
             while j + k <= width:
                 store(buffer, to + j, load_as(x, source + j, buffer))
                 j += k
@@ -99,79 +151,77 @@ def folding(combine: Any) -> Any:
 fold_greatest, fold_sums = folding(first_greatest), folding(total)
 
 
-@helper
-def block_of(job: int, blocks: int, block: int, m: int, pieces: int, run: int) -> Any:
-    """(line, first output row, end of the rows, first column, how many): which part of the output a job is."""
-    line, rest = job // (blocks * pieces), job % (blocks * pieces)
-    low, left = rest // pieces * block, rest % pieces * PIECE
-    return line, low, min(low + block, m), left, min(PIECE, run - left)
-
-
 @kernel
-def max_axis(x: Any, y: Any, least: Any, shape: Any, count: Any, first: int, last: int) -> None:
-    """The jobs `first` to `last` of the greatest cells along one axis; a window with no cell gives 0."""
-    n, m, run, taps, stride, step, before, block = shape
-    blocks, pieces, room = -(-m // block), -(-run // PIECE), (block * stride + taps * step) * PIECE
+def max_axis(x: Any, y: Any, least: Any, plan: Any, count: Any, first: int, last: int) -> None:
+    """The boxes `first` to `last` of the greatest cells along one axis; a window with no cell gives 0."""
+    axis = unpacked_axis(plan)
+    taps, apart, room = (
+        axis.taps,
+        (axis.taps - 1) * axis.step * PIECE,
+        (axis.strip * axis.stride + axis.taps * axis.step) * PIECE,
+    )
     space, beginnings = np.full(room, least, x.dtype), np.empty(room, x.dtype)
     x, y, buffer, ahead, count = address(x), address(y), address(space), address(beginnings), address(count)
-    for job in range(first, last):
-        line, low, high, left, width = block_of(job, blocks, block, m, pieces, run)
-        rows = (high - low - 1) * stride + (taps - 1) * step + 1
-        copy_in(x, line * n * run + left, run, low * stride - before, n, rows, width, buffer, least)
-        fold_greatest(buffer, ahead, rows, taps, step)
-        for r in range(low, high):
-            at, i, j = (line * m + r) * run + left, (r - low) * stride * PIECE, 0
-            while j < width:
-                best = first_greatest(load(buffer, i + j), load(ahead, i + (taps - 1) * step * PIECE + j))
-                if j + lanes(y) <= width:
+    for number in range(first, last):
+        box = box_of(number, axis)
+        copy_in(x, box, axis, buffer, least)
+        fold_greatest(buffer, ahead, rows_seen(axis, box.high - box.low), taps, axis.step)
+        for r in range(box.low, box.high):
+            at, i, j = (box.line * axis.out + r) * axis.run + box.left, (r - box.low) * axis.stride * PIECE, 0
+            while j < box.width:
+                best = first_greatest(load(buffer, i + j), load(ahead, i + apart + j))
+                if j + lanes(y) <= box.width:
                     store(y, at + j, best)
                 else:
-                    store_part(y, at + j, best, width - j)
+                    store_part(y, at + j, best, box.width - j)
                 j += lanes(y)
             if count[r] == 0:
-                fill(y, at, at + width, 0)
+                fill(y, at, at + box.width, 0)
     alive(space)
     alive(beginnings)
 
 
 @kernel
-def sum_axis(x: Any, y: Any, row_divisor: Any, run_divisor: Any, strange: Any, shape: Any, first: int, last: int) -> None:
-    """The jobs `first` to `last` of the sums along one axis, each divided by what its row and its column say.
+def sum_axis(x: Any, y: Any, row_divisor: Any, run_divisor: Any, strange: Any, plan: Any, first: int, last: int) -> None:
+    """The boxes `first` to `last` of the sums along one axis, each divided by what its row and its column say.
 
     `strange` becomes 1 for the lines in which a sum is not finite.
     """
-    n, m, run, taps, stride, step, before, block = shape
-    blocks, pieces, room = -(-m // block), -(-run // PIECE), (block * stride + taps * step) * PIECE
+    axis = unpacked_axis(plan)
+    taps, apart, room = (
+        axis.taps,
+        (axis.taps - 1) * axis.step * PIECE,
+        (axis.strip * axis.stride + axis.taps * axis.step) * PIECE,
+    )
     space, beginnings, divisors = np.zeros(room), np.empty(room), np.ones(PIECE)
     x, y, buffer, ahead, by = address(x), address(y), address(space), address(beginnings), address(divisors)
     row_divisor, run_divisor = address(row_divisor), address(run_divisor)
-    for job in range(first, last):
-        line, low, high, left, width = block_of(job, blocks, block, m, pieces, run)
-        rows = (high - low - 1) * stride + (taps - 1) * step + 1
-        copy_in(x, line * n * run + left, run, low * stride - before, n, rows, width, buffer, 0)
-        fold_sums(buffer, ahead, rows, taps, step)
+    for number in range(first, last):
+        box = box_of(number, axis)
+        copy_in(x, box, axis, buffer, 0)
+        fold_sums(buffer, ahead, rows_seen(axis, box.high - box.low), taps, axis.step)
         divided_by, k, seen = 0.0, lanes(by), not_finite(splat(by, 0))
-        for r in range(low, high):
+        for r in range(box.low, box.high):
             if row_divisor[r] != divided_by:
                 divided_by = row_divisor[r]
-                for j in range(width):
-                    by[j] = divided_by * run_divisor[left + j]
-            at, i, j = (line * m + r) * run + left, (r - low) * stride * PIECE, 0
-            whole = i % (taps * step * PIECE) < step * PIECE  # the window is a segment, which is not to be added twice
-            while j < width:
+                for j in range(box.width):
+                    by[j] = divided_by * run_divisor[box.left + j]
+            at, i, j = (box.line * axis.out + r) * axis.run + box.left, (r - box.low) * axis.stride * PIECE, 0
+            whole = i % (taps * axis.step * PIECE) < axis.step * PIECE  # the window is a segment: not to be added twice
+            while j < box.width:
                 value = load(buffer, i + j)
                 if not whole:
-                    value = value + load(ahead, i + (taps - 1) * step * PIECE + j)
+                    value = value + load(ahead, i + apart + j)
                 value = value + splat(by, 0)
                 quotient = convert(value / load(by, j), y)
-                if j + k <= width:
+                if j + k <= box.width:
                     store(y, at + j, quotient)
                 else:
-                    store_part(y, at + j, quotient, width - j)
+                    store_part(y, at + j, quotient, box.width - j)
                 seen = either(seen, not_finite(value))
                 j += k
         if anywhere(seen):
-            strange[line] = 1
+            strange[box.line] = 1
     alive(space)
     alive(beginnings)
     alive(divisors)

@@ -90,8 +90,3 @@ def planned(params: PoolParams, x: Array) -> tuple[Plan, int]:
 def out_shape(geometry: Geometry, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of the output for an array of `shape`, found once."""
     return geometry.out_shape(shape)
-
-
-def cells(p: Plan) -> tuple[Any, ...]:
-    """What every scalar kernel is told of the plan."""
-    return p.outer, p.plane_in, p.ptr, p.rows, p.start, p.count, p.step

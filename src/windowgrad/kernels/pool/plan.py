@@ -17,6 +17,7 @@ import numpy as np
 
 from windowgrad.caches import keep
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, Table
+from windowgrad.kernels.pool.packed import Line, packed
 from windowgrad.kernels.pool.row_pieces import piece_of
 from windowgrad.kernels.pool.sections import SomeBins
 from windowgrad.kernels.pool.window_spans import depth_of
@@ -67,21 +68,23 @@ class Plan:
 
     @cached_property
     def packed(self) -> Array:
-        """The plan as one array, which a kernel takes apart by `unpacked`: every argument of a call costs."""
-        piece, pieces = piece_of(self.out, self.kernel, self.stride)
-        head = [
-            self.outer,
-            self.plane_in,
-            self.out,
-            self.step,
-            self.width,
-            self.kernel,
-            self.stride,
-            self.before,
-            piece,
-            pieces,
-        ]
-        return np.concatenate([head, self.ptr, self.rows, self.start, self.count])
+        """The plan as one array, for kernels that compute outputs."""
+        return packed(self.line, self.outer, self.plane_in, self.piece, self.ptr, self.rows, self.start, self.count)
+
+    @cached_property
+    def packed_back(self) -> Array:
+        """The same for kernels that compute cells: of the rows of a gradient, what each cell row of the plane sees."""
+        height, lists = self.plane_in // self.width, (self.back_ptr, self.back_rows, self.start, self.count)
+        return packed(self.line, height, self.plane_out, self.piece, *lists)
+
+    @property
+    def line(self) -> Line:
+        return Line(self.width, self.out, self.kernel, self.stride, self.before, self.step, self.run)
+
+    @property
+    def piece(self) -> int:
+        """The outputs in a piece of a row."""
+        return piece_of(self.out, self.kernel, self.stride)[0]
 
     @cached_property
     def ones(self) -> tuple[Array, Array]:
@@ -94,7 +97,7 @@ class Plan:
         return len(self.rows) + self.outer + self.out
 
     @cached_property
-    def jobs(self) -> int:
+    def pieces(self) -> int:
         """How many pieces of rows a plane of the output has."""
         return self.outer * piece_of(self.out, self.kernel, self.stride)[1]
 

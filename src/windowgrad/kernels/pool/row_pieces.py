@@ -1,18 +1,24 @@
 """Pieces of a row: so few outputs at a time that what they see stays in the nearest cache, and threads share a long row.
 
-A piece has the outputs `low` to `high`. In its buffer, entry 0 is the first place that output `low` covers, so cell c of
-the row stands at c + shift. Where the windows of a row are not all alike (`taps` is 0) a row is one piece, and shift is 0.
+    row      . . [ c c c c c c c c c c c c c c c ] . .      cells, and the padding on both sides
+    pieces   |  low … high  |  low … high  |                 neighbours see some cells twice
+
+In the buffer of a piece, entry 0 is the first place that output `low` covers, so cell c of the row stands at c + shift. Where
+the windows of a row are not all alike (`taps` is 0) a row is one piece, and shift is 0.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from windowgrad.kernels.runtime.jit import helper
-from windowgrad.kernels.vector.ops import address, later
+from windowgrad.kernels.vector.ops import lanes, splat, store, store_part
 
 CELLS = 4096
 """How many cells of a row the outputs of a piece step over."""
+
+LONG, LONGEST = 512, 4
+"""Pieces grow by CELLS for every LONG taps, up to LONGEST times CELLS: what two pieces both see is computed twice."""
 
 MOST = 1 << 21
 """More than so many only if one window does."""
@@ -20,53 +26,66 @@ MOST = 1 << 21
 
 def piece_of(out: int, taps: int, stride: int) -> tuple[int, int]:
     """(outputs in a piece, pieces of a row)."""
-    piece = min(max(64, CELLS // stride), max(1, MOST // stride)) if taps else out
+    cells = CELLS * min(1 + taps // LONG, LONGEST)
+    piece = min(max(64, cells // stride), max(1, MOST // stride)) if taps else out
     return min(piece, out), -(-out // piece)
 
 
-@helper
-def unpacked(plan: Any) -> Any:
-    """What `Plan.packed` holds: ten numbers, and the addresses of its lists."""
-    head = address(plan)
-    outer, plane, out, step, width = head[0], head[1], head[2], head[3], head[4]
-    ptr = later(head, 10)
-    rows = later(ptr, outer + 1)
-    start = later(rows, ptr[outer])
-    lists = ptr, rows, start, later(start, out)
-    return outer, plane, out, step, width, head[5], head[6], head[7], head[8], head[9], lists
+class Piece(NamedTuple):
+    """The outputs `low` to `high` of output row `row`. In the result they begin at `at`, the cells of their plane at `base`."""
+
+    at: int
+    low: int
+    high: int
+    row: int
+    base: int
 
 
 @helper
-def reach(width: int, taps: int, stride: int, step: int, piece: int, lanes: int) -> int:
+def piece_at(number: int, size: int, line: Any, windows: Any) -> Any:
+    """A piece of all rows of all planes, by its number; it has `size` outputs, or is the last of its row."""
+    pieces = (line.out + size - 1) // size
+    row, low = number // pieces, number % pieces * size
+    base = row // windows.rows * windows.plane
+    return Piece(row * line.out + low, low, min(low + size, line.out), row % windows.rows, base)
+
+
+@helper
+def next_piece(piece: Any, size: int, line: Any, windows: Any) -> Any:
+    """The piece after another: in its row, else in the next row of the plane, else in the next plane. No division."""
+    at, low, row, base = piece.at + piece.high - piece.low, piece.high, piece.row, piece.base
+    if low == line.out:
+        low, row = 0, row + 1
+        if row == windows.rows:
+            row, base = 0, base + windows.plane
+    return Piece(at, low, min(low + size, line.out), row, base)
+
+
+@helper
+def span(line: Any, outputs: int) -> int:
+    """The cells from the first to the last that so many windows side by side cover."""
+    return (outputs - 1) * line.stride + (line.taps - 1) * line.step + 1  # type: ignore[no-any-return]
+
+
+@helper
+def buffer_size(line: Any, outputs: int, lanes: int) -> int:
     """How many entries the buffer of a piece has, with room for vectors that run past its end."""
-    return (width if taps == 0 else (piece - 1) * stride + (taps - 1) * step + 1) + (stride + 3) * lanes
+    return (line.width if line.taps == 0 else span(line, outputs)) + (line.stride + 3) * lanes  # type: ignore[no-any-return]
 
 
 @helper
-def cut(width: int, taps: int, stride: int, step: int, before: int, low: int, high: int) -> Any:
+def seen_by(line: Any, piece: Any) -> Any:
     """(left, right, shift): the cells of the row from left to right are what the piece sees of it."""
-    if taps == 0:
-        return 0, width, 0
-    shift = before - low * stride
-    span = (high - 1 - low) * stride + (taps - 1) * step + 1
-    return max(0, -shift), min(width, span - shift), shift
+    if line.taps == 0:
+        return 0, line.width, 0
+    shift = line.before - piece.low * line.stride
+    return max(0, -shift), min(line.width, span(line, piece.high - piece.low) - shift), shift
 
 
 @helper
-def ends(taps: int, stride: int, step: int, low: int, high: int, filled: int) -> int:
+def padding_end(line: Any, piece: Any, filled: int) -> int:
     """The end of the padding behind the cells of a piece, or `filled` if there is none."""
-    return filled if taps == 0 else max(filled, (high - 1 - low) * stride + (taps - 1) * step + 1)
-
-
-@helper
-def next_piece(line: int, low: int, row: int, base: int, piece: int, out: int, outer: int, plane: int) -> Any:
-    """The place after a piece: in the row, else in the next row of the plane, else in the next plane. No division."""
-    low += piece
-    if low >= out:
-        line, low, row = line + 1, 0, row + 1
-        if row == outer:
-            row, base = 0, base + plane
-    return line, low, row, base
+    return filled if line.taps == 0 else max(filled, span(line, piece.high - piece.low))
 
 
 @helper
@@ -74,3 +93,14 @@ def fill(a: Any, low: int, high: int, value: Any) -> None:
     """a[low:high] = value."""
     for i in range(low, high):
         a[i] = value
+
+
+@helper
+def clear(gx: Any, low: int, high: int) -> None:
+    """gx[low:high] = 0, by vectors."""
+    n = lanes(gx)
+    while low + n <= high:
+        store(gx, low, splat(gx, 0))
+        low += n
+    if low < high:
+        store_part(gx, low, splat(gx, 0), high - low)

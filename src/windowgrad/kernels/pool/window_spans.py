@@ -1,9 +1,7 @@
 """Windows along one row that stands in a buffer: `y[j]` combines `buffer[j·stride + t·step]` for the taps t.
 
-Few taps are combined one by one. Many are taken as powers of two: the buffer is combined with itself, 1, 2, 4, … taps ahead,
-and a window put together from what its binary digits say; so a window of 64 costs seven passes, not 64. Where a cell may be
-combined twice, as in a maximum, two overlapping powers make a window. The buffer must have room for vectors that run past
-its end.
+Few taps are combined one by one. Many are taken as powers of two (`long_spans`), so a window of 64 costs four passes, not 64.
+The buffer must have room for vectors that run past its end.
 """
 
 from __future__ import annotations
@@ -14,9 +12,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from windowgrad.kernels.pool.long_spans import Spans, add_long, join_long
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.loops import Combine, Emitter
-from windowgrad.kernels.vector.types import call, kind, llvm, suffix
 
 DIRECT = 8
 """Up to so many taps are combined one by one."""
@@ -110,52 +108,9 @@ def spanning(combine: Combine, twice: bool) -> Any:
                         builder.store(combine(e, builder.load(total), e.cell(source, k)), total)
                     e.put(target, e.add(at, j), builder.load(total))
 
-            def pick(start: Any) -> None:
-                """y[at + j] = buffer[start + j·stride], combined with what stands there unless start is 0."""
-                anew = e.equal(start, 0)
-                whole = builder.select(e.equal(stride, 1), builder.and_(out, e.int(-e.n)), e.int(0))
-                with e.steps(e.int(0), whole, e.int(e.n)) as j:
-                    value, where = e.load(source, e.add(start, j)), e.add(at, j)
-                    e.store(target, where, builder.select(anew, value, combine(e, e.load(target, where), value)))
-                with e.steps(whole, out, e.int(1)) as j:
-                    value, where = e.cell(source, e.add(start, e.mul(stride, j))), e.add(at, j)
-                    e.put(target, where, builder.select(anew, value, combine(e, e.cell(target, where), value)))
-
-            def doubled() -> None:
-                """buffer[i] combines `power` taps from i on, and y the taps before `start`."""
-                reach = e.add(e.mul(stride, builder.sub(out, e.int(1))), e.mul(step, builder.sub(taps, e.int(1))), 1)
-                start, power = e.variable(e.int(0)), e.variable(step)
-                with e.steps(e.int(1), e.add(taps, 1), lambda digit: builder.shl(digit, e.int(1))) as digit:
-                    with builder.if_then(builder.icmp_signed("!=", builder.and_(taps, digit), e.int(0))):
-                        pick(builder.load(start))
-                        builder.store(e.add(builder.load(start), builder.load(power)), start)
-                    ahead = builder.load(power)
-                    with e.steps(e.int(0), builder.sub(reach, ahead), e.int(e.n)) as i:
-                        e.store(source, i, combine(e, e.load(source, i), e.load(source, e.add(i, ahead))))
-                    builder.store(builder.shl(ahead, e.int(1)), power)
-
-            def joined(a: Any, b: Any) -> Any:
-                """As `combine`, but never a masked store, which is slow. Windows with NaN and with ±0 are looked at again."""
-                if kind(e.v) != "f":
-                    return combine(e, a, b)
-                return call(builder, f"llvm.maxnum.{suffix(e.v)}", llvm(e.v), [a, b])
-
-            def overlapping() -> None:
-                """buffer[i] combines the greatest power of two of taps from i on; two of them are a window."""
-                reach = e.add(e.mul(stride, builder.sub(out, e.int(1))), e.mul(step, builder.sub(taps, e.int(1))), 1)
-                power, half = e.variable(e.int(1)), builder.ashr(taps, e.int(1))
-                with e.steps(e.int(1), e.add(half, 1), lambda digit: builder.shl(digit, e.int(1))) as digit:
-                    ahead = e.mul(digit, step)
-                    with e.steps(e.int(0), builder.sub(reach, ahead), e.int(e.n)) as i:
-                        e.store(source, i, joined(e.load(source, i), e.load(source, e.add(i, ahead))))
-                    builder.store(builder.shl(digit, e.int(1)), power)
-                rest = e.mul(builder.sub(taps, builder.load(power)), step)
-                whole = builder.select(e.equal(stride, 1), builder.and_(out, e.int(-e.n)), e.int(0))
-                with e.steps(e.int(0), whole, e.int(e.n)) as j:
-                    e.store(target, e.add(at, j), combine(e, e.load(source, j), e.load(source, e.add(j, rest))))
-                with e.steps(whole, out, e.int(1)) as j:
-                    i = e.mul(j, stride)
-                    e.put(target, e.add(at, j), combine(e, e.cell(source, i), e.cell(source, e.add(i, rest))))
+            def long() -> None:
+                s = Spans(e, source, target, at, out, taps, step, stride)
+                join_long(s, combine) if twice else add_long(s)
 
             def choose(*branches: tuple[Any, Any]) -> None:
                 done = builder.append_basic_block("done")
@@ -182,7 +137,7 @@ def spanning(combine: Combine, twice: bool) -> Any:
                 (all_of(two, e.equal(taps, 2), beside), lambda: side_by_side(2)),
                 (all_of(e.equal(stride, 4), e.equal(taps, 4), beside), lambda: side_by_side(4)),
                 (all_of(e.equal(stride, 8), e.equal(taps, 8), beside), lambda: side_by_side(8)),
-                *([(e.less(e.int(DIRECT), taps), overlapping if twice else doubled)] if buffer.dtype == y.dtype else []),
+                *([(e.less(e.int(DIRECT), taps), long)] if buffer.dtype == y.dtype else []),
                 (one, lambda: several(1)),
                 (two, lambda: several(2)),
                 (e.less(e.int(0), stride), apart),

@@ -1,7 +1,7 @@
 """Vectors for Numba kernels: one LLVM vector per value, one instruction or so per function.
 
 A kernel is ordinary Python over flat arrays: `store(y, j, maximum(load(x, i), load(x, i + width)))`. A vector has as many lanes
-as its dtype has in 32 bytes; LLVM legalises that on every CPU. `+ − * /` and comparisons work on vectors of one type; a
+as its dtype has in `types.BYTES`; LLVM legalises that on every CPU. `+ − * /` and comparisons work on vectors of one type; a
 comparison gives a mask for `select` and `anywhere`. Nothing here checks bounds.
 """
 

@@ -10,6 +10,12 @@ from numba.core import cgutils
 from numba.extending import models, register_model
 
 BYTES = 32
+"""The width of a vector. LLVM legalises it on every CPU; all loops over vectors follow from this one constant."""
+
+
+def lanes_of(itemsize: int) -> int:
+    """How many numbers of `itemsize` bytes a vector has; in kernels, `ops.lanes` says it of an array."""
+    return BYTES // itemsize
 
 
 class Vec(types.Type):  # type: ignore[misc]  # numba is untyped
@@ -36,7 +42,7 @@ def element(dtype: Any) -> Any:
 
 def vec(dtype: Any) -> Vec:
     """The vector that fills a register with `dtype`."""
-    return Vec(dtype, BYTES * 8 // dtype.bitwidth)
+    return Vec(dtype, lanes_of(dtype.bitwidth // 8))
 
 
 def kind(v: Any) -> str:

@@ -14,17 +14,20 @@ from windowgrad.caches import keep
 from windowgrad.dtypes import derivative_of, is_float
 from windowgrad.geometry import Geometry, Sliding
 from windowgrad.kernels.arrays import Array, added, computed, finished, ordered, room, summed
-from windowgrad.kernels.pool import axis_passes as axes
-from windowgrad.kernels.pool import one_by_one as scalar
-from windowgrad.kernels.pool.axis_passes import has_many_rows
+from windowgrad.kernels.pool.axis_passes import along, axis_blocks, has_many_rows, max_axes
 from windowgrad.kernels.pool.blocks import Block, blocks
-from windowgrad.kernels.pool.layout import Form, cells, is_channels_last, laid_out, out_shape, planned
-from windowgrad.kernels.pool.max import rows as max_rows
-from windowgrad.kernels.pool.max import winner_columns, winner_rows, winner_search, winner_strips
-from windowgrad.kernels.pool.max.winner_layout import layout
+from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
+from windowgrad.kernels.pool.max import winner_strips
+from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
+from windowgrad.kernels.pool.max.winner_plan import packed_rows
+from windowgrad.kernels.pool.max.winner_rows import winner_rows, winner_rows_back
+from windowgrad.kernels.pool.max.winner_search import winner_search, winner_search_back
+from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.pool.plan import Plan, plan
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.vector.types import lanes_of
 from windowgrad.params import MaxParams
 
 Cut = Callable[[Plan, tuple[int, ...], int, int], Array]
@@ -32,7 +35,7 @@ Cut = Callable[[Plan, tuple[int, ...], int, int], Array]
 LONG = 16
 """The most taps of a window along the one row of a plane that are compared one after the other."""
 
-LARGEST_BLOCK = 1 << 26
+LARGEST_SPAN = 1 << 26
 """The most outputs along the rows that one window spans, when rows are reduced before columns."""
 
 
@@ -60,38 +63,33 @@ def places(x: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Shares:
-    """How the planes are cut, and what is told of the plan to kernels that reduce rows first; None where columns come first."""
+class Strips:
+    """How the planes are cut, and the plan of kernels that reduce rows first; None where columns come first."""
 
-    strips: Array
-    by_rows: tuple[Any, ...] | None
+    places: Array
+    by_rows: Array | None
 
 
-def shares(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, form: Form, itemsize: int, cut: Cut) -> Shares:
+def strips_of(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, form: Form, itemsize: int, cut: Cut) -> Strips:
     """`cut` tells whose rows a strip owns. What follows from the shapes is kept with small plans."""
-    spatial, limits = params.geometry.split(shape)[1], (winner_strips.BLOCK, winner_strips.SPANS)
-    return kept_shares(p.size, params.geometry, spatial, channels, form == "together", 32 // itemsize, cut, *limits)
+    spatial, limits = params.geometry.split(shape)[1], (winner_strips.UNCUT, winner_strips.SPANS)
+    return kept_strips(p.size, params.geometry, spatial, channels, form == "together", lanes_of(itemsize), cut, *limits)
 
 
-def made_shares(
-    geometry: Geometry, spatial: tuple[int, ...], channels: int, together: bool, lanes: int, cut: Cut, block: int, spans: int
-) -> Shares:
+def made_strips(
+    geometry: Geometry, spatial: tuple[int, ...], channels: int, together: bool, lanes: int, cut: Cut, uncut: int, spans: int
+) -> Strips:
     p = plan(geometry, spatial, channels, together)
-    strips = cut(p, spatial, block, spans)
-    if not reduces_rows(p):
-        return Shares(strips, None)
-    longest = max(int(p.row_cells.max(initial=0)), int(np.diff(p.back_ptr).max(initial=0)))
-    most = int((strips[:, 5] - strips[:, 4]).max()), int((strips[:, 3] - strips[:, 2]).max()), longest
-    lists = p.ptr, p.rows // p.width, p.back_ptr, p.back_rows // p.out
-    return Shares(strips, (p.outer, p.plane_in, strips, most, *lists, *layout(p, lanes)))
+    strips = cut(p, spatial, uncut, spans)
+    return Strips(strips, packed_rows(p, strips, lanes) if reduces_rows(p) else None)
 
 
-kept_shares = keep(made_shares)
+kept_strips = keep(made_strips)
 
 
 def reduces_rows(p: Plan, channels: int = 1) -> bool:
     """Whether the first winners are found rows first, by `winner_rows`; else window by window, by `winner_search`."""
-    small = winner_strips.window_span(p) * p.out * channels <= LARGEST_BLOCK
+    small = winner_strips.window_span(p) * p.out * channels <= LARGEST_SPAN
     return p.kernel > 0 and p.stride <= 2 and small and not slides(p)
 
 
@@ -121,15 +119,15 @@ def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] 
     y = room(out[0] if values.dtype == x.dtype else None, planes * p.plane_out, values.dtype)
     found = room(out[1], planes * p.plane_out, np.dtype(np.int64))
     given = values, y, found, least(values.dtype), places(values)
-    share = shares(params, x.shape, p, 1, "first", values.itemsize, winner_strips.output_strips)
+    cut_up = strips_of(params, x.shape, p, 1, "first", values.itemsize, winner_strips.output_strips)
 
     def task(first: int, last: int) -> None:
-        if share.by_rows is not None:
-            winner_rows.winner_rows(*given, first, last, *share.by_rows)
+        if cut_up.by_rows is not None:
+            winner_rows(*given, cut_up.by_rows, first, last)
         else:
-            winner_search.winner_search(values, y, found, first, last, share.strips, *cells(p), p.width)
+            winner_search(values, y, found, cut_up.places, p.packed, first, last)
 
-    run(task, planes * len(share.strips), x.nbytes)
+    run(task, planes * len(cut_up.places), x.nbytes)
     return y, found
 
 
@@ -137,7 +135,7 @@ def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any, 
     """The values at the found cells."""
     p, planes = planned(params, x)
     y = room(out, found.size, values.dtype)
-    run(lambda first, last: scalar.take(values, found, y, first, last, p.plane_out, p.plane_in), planes, y.nbytes)
+    run(lambda first, last: take(values, found, y, first, last, p.plane_out, p.plane_in), planes, y.nbytes)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
@@ -152,7 +150,7 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
     layout = laid_out(params, x)
     p, values = layout.plan, ordered(layout.stored(x))
     y = room(None if layout.last else out, layout.planes * p.plane_out, values.dtype)
-    run(partial(max_rows.max_rows, values, y, least(values.dtype), p.packed), layout.planes * p.jobs, x.nbytes)
+    run(partial(max_rows, values, y, least(values.dtype), p.packed), layout.planes * p.pieces, x.nbytes)
     return layout.finished(y, layout.out_shape, x.dtype)
 
 
@@ -161,13 +159,13 @@ def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
     (lead, spatial), values, shape = geometry.split(x.shape), ordered(x), out_shape(geometry, x.shape)
-    p, y, low = plan(axes.along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), values.dtype), least(values.dtype)
-    for slab in axes.slabs(geometry, math.prod(lead), spatial):
-        part = values[slab.cells]
+    p, y, low = plan(along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), values.dtype), least(values.dtype)
+    for block in axis_blocks(geometry, math.prod(lead), spatial):
+        part = values[block.cells]
         rows = part.size // spatial[-1]
         across = empty((rows * p.out,), values.dtype)
-        run(partial(max_rows.max_rows, part, across, low, p.packed), rows * p.jobs, part.nbytes)
-        axes.max_axes(geometry, spatial, slab, across, low, y[slab.outputs])
+        run(partial(max_rows, part, across, low, p.packed), rows * p.pieces, part.nbytes)
+        max_axes(geometry, spatial, block, across, low, y[block.outputs])
     return finished(y, shape, x.dtype)
 
 
@@ -202,12 +200,11 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     p, planes = planned(params, x)
     values, tangents = paired(x, dx, dtype)
     y = empty((planes * p.plane_out,), tangents.dtype)
-    given = values, tangents, y, params.ties == "split", least(values.dtype), places(values)
+    given, bound = (values, tangents, y, params.ties == "split"), (least(values.dtype), places(values))
     if p.is_one_row:
-        one_row = p.plane_in, p.start, p.count, p.step
-        run(lambda first, last: winner_columns.tied_in_place(*given[:4], first, last, *one_row), planes, x.nbytes)
-        return finished(y, out_shape(params.geometry, x.shape), dtype)
-    run(lambda first, last: winner_columns.tied_columns(*given, first, last, *cells(p), p.width), planes * p.outer, x.nbytes)
+        run(partial(tied_in_place, *given, p.packed), planes, x.nbytes)
+    else:
+        run(partial(tied_columns, *given, *bound, p.packed), planes * p.outer, x.nbytes)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
@@ -223,22 +220,21 @@ def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     values, gradients = paired(layout.stored(x), layout.stored(g), dtype)
     gx = empty((x.size,), gradients.dtype)
-    share = shares(params, x.shape, p, layout.channels, form, values.itemsize, winner_strips.input_strips)
-    bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (share.strips, *cells(p), p.width)
+    cut_up = strips_of(params, x.shape, p, layout.channels, form, values.itemsize, winner_strips.input_strips)
+    bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (cut_up.places, p.packed)
 
     def task(first: int, last: int) -> None:
         if params.ties != "first" and p.is_one_row:
-            one_row = p.plane_in, p.start, p.count, p.step
-            winner_columns.tied_in_place_back(values, gradients, gx, split, first, last, *one_row)
+            tied_in_place_back(values, gradients, gx, split, p.packed, first, last)
         elif params.ties != "first":
-            winner_columns.tied_columns_back(values, gradients, gx, split, *bound, first, last, *rest)
-        elif share.by_rows is not None:
-            winner_rows.winner_rows_back(values, gradients, gx, *bound, first, last, *share.by_rows)
+            tied_columns_back(values, gradients, gx, split, *bound, *rest, first, last)
+        elif cut_up.by_rows is not None:
+            winner_rows_back(values, gradients, gx, *bound, cut_up.by_rows, first, last)
         else:
             backwards = p.kernel > 0 and p.stride <= 2  # the order in which the kernel by rows adds
-            winner_search.winner_search_back(values, gradients, gx, backwards, first, last, *rest)
+            winner_search_back(values, gradients, gx, backwards, *rest, first, last)
 
-    run(task, layout.planes * len(share.strips), x.nbytes)
+    run(task, layout.planes * len(cut_up.places), x.nbytes)
     return (layout.finished(gx, x.shape, dtype),)
 
 

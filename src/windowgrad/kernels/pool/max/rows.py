@@ -1,4 +1,15 @@
-"""Maximum by rows: the rows of a window are folded into one buffer, then come the spans along it.
+"""Maximum: the rows of a window are folded into one buffer, then come the spans along it.
+
+For every geometry (`entry.max_forward`) but windows of many rows that overlap much, which `axis_rows` does. A piece of an
+output row at a time, so that its buffer stays in the nearest cache (`row_pieces`):
+
+    rows that it sees    c c c c c c c c c c        fold_rows: the greatest of each column
+                         c c c c c c c c c c
+    buffer             . v v v v v v v v v v .      window_spans: the greatest of each window; `.` is padding, the least value
+    outputs                w   w   w   w
+
+Windows along the row that are not all alike are taken one by one; of a plane that is one row, where its cells are, without a
+buffer.
 
 That order is not the order of the meaning, and comparing by > is not all of it. Where it could tell, a row is looked at
 again: NaN, which is seen while the rows are folded; and 0.0 beside −0.0, of which the first wins, in the outputs that are 0.
@@ -12,7 +23,8 @@ import numpy as np
 
 from windowgrad.kernels.pool.fold_rows import folding
 from windowgrad.kernels.pool.one_by_one import winner
-from windowgrad.kernels.pool.row_pieces import cut, ends, fill, next_piece, reach, unpacked
+from windowgrad.kernels.pool.packed import rows_of, unpacked
+from windowgrad.kernels.pool.row_pieces import buffer_size, fill, next_piece, padding_end, piece_at, seen_by
 from windowgrad.kernels.pool.window_spans import spanning, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import larger
@@ -39,22 +51,22 @@ spans = spanning(larger, True)
 
 
 @helper
-def unlike(buffer: Any, y: Any, at: int, out: int, start: Any, count: Any, step: int) -> None:
+def unlike(buffer: Any, y: Any, at: int, out: int, windows: Any) -> None:
     """Windows that are not all alike, each as its start and its count say."""
     for j in range(out):
-        best = buffer[start[j]]
-        for t in range(1, count[j]):
-            value = buffer[start[j] + t * step]
+        best = buffer[windows.start[j]]
+        for t in range(1, windows.count[j]):
+            value = buffer[windows.start[j] + t * windows.step]
             best = value if value > best else best
         y[at + j] = best
 
 
 @helper
-def in_place(x: Any, base: int, y: Any, at: int, out: int, start: Any, count: Any, step: int, spare: Any) -> Any:
+def in_place(x: Any, base: int, y: Any, at: int, out: int, windows: Any, spare: Any) -> Any:
     """The same, read where the cells are, for a plane that is one row; says whether a cell is NaN."""
     n, strange = lanes(x), False
     for j in range(out):
-        first, cells = base + start[j], count[j] if step == 1 else 0
+        first, cells = base + windows.start[j], windows.count[j] if windows.step == 1 else 0
         i = 0
         if cells > 0:
             y[at + j] = x[first]
@@ -69,8 +81,8 @@ def in_place(x: Any, base: int, y: Any, at: int, out: int, start: Any, count: An
             store(spare, 0, best)
             for k in range(n):
                 y[at + j] = spare[k] if spare[k] > y[at + j] else y[at + j]
-        for k in range(i, count[j]):
-            value = x[first + k * step]
+        for k in range(i, windows.count[j]):
+            value = x[first + k * windows.step]
             strange |= value != value
             y[at + j] = value if k == 0 or value > y[at + j] else y[at + j]
     return strange
@@ -91,11 +103,11 @@ def has_zero(y: Any, at: int, out: int) -> Any:
 
 
 @helper
-def has_negative_zero(x: Any, base: int, rows: Any, low: int, high: int, width: int) -> Any:
+def has_negative_zero(x: Any, base: int, rows: Any, width: int) -> Any:
     """Whether a cell of the rows is −0.0."""
     n, seen = lanes(x), is_negative_zero(splat(x, 1))
-    for q in range(low, high):
-        at = base + rows[q]
+    for q in range(rows.low, rows.high):
+        at = base + rows.places[q]
         j = 0
         while j < width - n + 1:
             seen = either(seen, is_negative_zero(load(x, at + j)))
@@ -105,53 +117,51 @@ def has_negative_zero(x: Any, base: int, rows: Any, low: int, high: int, width: 
 
 
 @helper
-def look_again(
-    x: Any, y: Any, at: int, low: int, high: int, everywhere: bool, base: int, row: int, ptr: Any, rows: Any, start: Any,
-    count: Any, step: int,
-) -> None:  # fmt: skip
-    """The outputs `low` to `high` in the order of the meaning: all of them, or those that are a zero."""
-    for j in range(low, high):
-        if everywhere or y[at + j - low] == 0:
-            cell = winner(x, base, row, ptr, rows, start[j], count[j], step)
-            y[at + j - low] = 0
+def look_again(x: Any, y: Any, piece: Any, everywhere: bool, windows: Any) -> None:
+    """The outputs of a piece in the order of the meaning: all of them, or those that are a zero."""
+    for j in range(piece.low, piece.high):
+        at = piece.at + j - piece.low
+        if everywhere or y[at] == 0:
+            cell = winner(x, piece.base, windows, piece.row, j)
+            y[at] = 0
             if cell >= 0:
-                y[at + j - low] = x[base + cell]
+                y[at] = x[piece.base + cell]
 
 
 @kernel
 def max_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
-    """Pieces `first` to `last` of the output rows of all planes; a row has `pieces` of `piece` outputs."""
-    outer, plane, out, step, width, taps, stride, before, piece, pieces, (ptr, rows, start, count) = unpacked(plan)
-    lone = taps == 0 and plane == width
-    space = np.full(reach(0 if lone else width, taps, stride, step, piece, lanes(x)), least, x.dtype)
+    """Pieces `first` to `last` of the output rows of all planes."""
+    line, windows, size = unpacked(plan)
+    taps, step, stride = line.taps, line.step, line.stride
+    lone, holes = taps == 0 and windows.plane == line.width, False  # of a plane that is one row, cells are read in place
+    space = np.full(lanes(x) if lone else buffer_size(line, size, lanes(x)), least, x.dtype)
     x, y, buffer = address(x), address(y), address(space)
-    refill, direct, holes = pieces > 1 or uses_up(taps), taps == 1 and stride == 1 and before == 0, False
-    for j in range(out):
-        holes |= count[j] == 0
-    line, low = first // pieces, first % pieces * piece
-    base, row = line // outer * plane, line % outer
+    refill, direct = size < line.out or uses_up(taps), taps == 1 and stride == 1 and line.before == 0
+    for j in range(line.out):
+        holes |= windows.count[j] == 0
+    piece = piece_at(first, size, line, windows)
     for _ in range(first, last):
-        high, at, top, end = min(low + piece, out), line * out + low, ptr[row], ptr[row + 1]
-        left, right, shift = cut(width, taps, stride, step, before, low, high)
-        if top == end or left >= right:
-            fill(y, at, at + high - low, 0)
+        at, out, rows = piece.at, piece.high - piece.low, rows_of(windows, piece.row)
+        left, right, shift = seen_by(line, piece)
+        if rows.low == rows.high or left >= right:
+            fill(y, at, at + out, 0)
         else:
             if refill:  # else the padding is as it was made
                 fill(buffer, 0, left + shift, least)
-                fill(buffer, right + shift, ends(taps, stride, step, low, high, right + shift), least)
+                fill(buffer, right + shift, padding_end(line, piece, right + shift), least)
             target, to = (y, at) if direct else (buffer, left + shift)
             if lone:
-                strange = in_place(x, base, y, at, out, start, count, step, buffer)
+                strange = in_place(x, piece.base, y, at, out, windows, buffer)
             else:
-                strange = anywhere(fold(x, base + left, rows, top, end, right - left, target, to))
+                strange = anywhere(fold(x, piece.base + left, rows, right - left, target, to))
                 if taps == 0:
-                    unlike(buffer, y, at, out, start, count, step)
+                    unlike(buffer, y, at, out, windows)
                 elif not direct:
-                    spans(buffer, 0, y, at, high - low, taps, step, stride)
-            if strange or (has_zero(y, at, high - low) and has_negative_zero(x, base + left, rows, top, end, right - left)):
-                look_again(x, y, at, low, high, strange, base, row, ptr, rows, start, count, step)
-            for j in range(low, high if holes else low):
-                if count[j] == 0:
-                    y[at + j - low] = 0
-        line, low, row, base = next_piece(line, low, row, base, piece, out, outer, plane)
+                    spans(buffer, 0, y, at, out, taps, step, stride)
+            if strange or (has_zero(y, at, out) and has_negative_zero(x, piece.base + left, rows, right - left)):
+                look_again(x, y, piece, strange, windows)
+            for j in range(out if holes else 0):
+                if windows.count[piece.low + j] == 0:
+                    y[at + j] = 0
+        piece = next_piece(piece, size, line, windows)
     alive(space)

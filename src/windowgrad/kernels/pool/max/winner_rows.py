@@ -1,256 +1,254 @@
 """The first winner of every window, separably: along each row which tap wins, then which of its rows wins each output.
 
+For windows that are alike along the row and 1 or 2 cells apart; `entry.reduces_rows` chooses it, else `winner_search` does it.
 Both comparisons are strict and run in order, the last axis first, so the winner is the first in row-major order. The gradient
 goes back the same way: an input row collects from the outputs that it won, then each of its cells from the windows along the
-row that it won. Nothing is scattered, so all of it runs by vectors, and the cost is the sum of the sides.
+row that it won. Nothing is scattered, so all of it runs by vectors, and the cost is the sum of the sides. Before, every output
+carried value and place through all taps of its window, and each gradient was added by itself.
 
-For windows that are alike along the row and 1 or 2 cells apart. `like` has the dtype of rows and taps, an integer as wide as x;
-`strips` is that of `winner_strips`, whose `top` is row 0 of a block; what follows the lists is a `Layout`. A row is kept by
-phases: cells a stride apart stand together, so that a tap of all windows is one run of cells.
+A strip of a plane at a time, each row whole (`winner_strips`); how a row stands in memory is said in `winner_plan`:
+
+    rows of the strip      along: the best of the taps, and which       output rows: the best of its rows, and which
+    c c c c c c c c   →    v v v v  t t t t                         →    v v v v  r r r r
+    c c c c c c c c   →    v v v v  t t t t
+
+`like` has the dtype of names of rows and taps, an integer as wide as x. Rows and taps are compared two or three at a time, so
+that a loop over cells has all its addresses and constants before it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from windowgrad.kernels.pool.max.winner_steps import first_greatest, winnings
+from windowgrad.kernels.pool.max.winner_plan import Entries, filled, join_row, split_row, unpacked_rows
+from windowgrad.kernels.pool.max.winner_strips import strip_of
+from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.ops import address, alive, lanes, load, load_part, load_part_as, splat, store, store_part
-from windowgrad.kernels.vector.shuffle import even, mixed_high, mixed_low, odd
+from windowgrad.kernels.vector.ops import address, alive, beats, lanes, later, load, load_part_as, select, splat, store
+
+# --- the first greatest ------------------------------------------------------------------------------------------
+
+
+class Winners(NamedTuple):
+    """Addresses of rows of values, and of the names of those who have them."""
+
+    value: Any
+    name: Any
 
 
 @helper
-def copy_run(x: Any, at: int, y: Any, to: int, run: int) -> None:
-    """y[to:to + run] = x[at:at + run]; nothing else is read or written."""
-    n, c = lanes(x), 0
-    while c + n <= run:
-        store(y, to + c, load(x, at + c))
-        c += n
-    if c < run:
-        store_part(y, to + c, load_part(x, at + c, run - c, splat(x, 0)), run - c)
+def from_row(winners: Any, at: int) -> Any:
+    return Winners(later(winners.value, at), later(winners.name, at))
 
 
 @helper
-def split_row(x: Any, at: int, row: Any, length: int, least: Any, line: Any) -> None:
-    """A row of x into its phases, each `length` long."""
-    width, _, _, stride, before, _, run = line
-    n, j = lanes(x), 0
-    if stride == 1:
-        while j + n <= width:
-            store(row, before + j, load(x, at + j))
-            j += n
-        if j < width:
-            store(row, before + j, load_part(x, at + j, width - j, splat(row, least)))
-    elif run > 1:
-        for c in range(width // run):
-            place = before // run + c
-            copy_run(x, at + c * run, row, place % 2 * length + place // 2 * run, run)
-    else:
-        evens = before // 2 + before % 2 * length  # where even cells go, and odd ones
-        odds = (before + 1) // 2 + (before + 1) % 2 * length
-        while j + 2 * n <= width:
-            one, two = load(x, at + j), load(x, at + j + n)
-            store(row, evens + j // 2, even(one, two))
-            store(row, odds + j // 2, odd(one, two))
-            j += 2 * n
-        if j < width:
-            rest = splat(row, least)
-            one, two = load_part(x, at + j, width - j, rest), load_part(x, at + j + n, width - j - n, rest)
-            store(row, evens + j // 2, even(one, two))
-            store(row, odds + j // 2, odd(one, two))
+def first_of_three(source: Any, entries: Any, k: int, m: int, cells: int, best: Any) -> None:
+    """Of the first entry and the entries k and m."""
+    a, b, c = entries.offset[0], entries.offset[k], entries.offset[m]
+    one, two, three = splat(best.name, entries.name[0]), splat(best.name, entries.name[k]), splat(best.name, entries.name[m])
+    j = 0
+    while j < cells:
+        top, other, last = load(source, a + j), load(source, b + j), load(source, c + j)
+        better = beats(other, top)
+        top, name = select(better, other, top), select(better, two, one)
+        better = beats(last, top)
+        store(best.value, j, select(better, last, top))
+        store(best.name, j, select(better, three, name))
+        j += lanes(source)
 
 
 @helper
-def join_row(phases: Any, length: int, gx: Any, at: int, line: Any) -> None:
-    """A row of gx from its phases, each `length` long."""
-    width, stride, run = line[0], line[3], line[6]
-    n, j = lanes(gx), 0
-    if stride == 1:
-        while j + n <= width:
-            store(gx, at + j, load(phases, j))
-            j += n
-        if j < width:
-            store_part(gx, at + j, load(phases, j), width - j)
-    elif run > 1:
-        for c in range(width // run):
-            copy_run(phases, c % 2 * length + c // 2 * run, gx, at + c * run, run)
-    else:
-        while j + 2 * n <= width:
-            one, two = load(phases, j // 2), load(phases, length + j // 2)
-            store(gx, at + j, mixed_low(one, two))
-            store(gx, at + j + n, mixed_high(one, two))
-            j += 2 * n
-        if j < width:
-            one, two = load(phases, j // 2), load(phases, length + j // 2)
-            store_part(gx, at + j, mixed_low(one, two), width - j)
-            store_part(gx, at + j + n, mixed_high(one, two), width - j - n)
+def two_more(source: Any, entries: Any, k: int, m: int, cells: int, best: Any) -> None:
+    """Of the best so far and the entries k and m."""
+    a, b = entries.offset[k], entries.offset[m]
+    one, two = splat(best.name, entries.name[k]), splat(best.name, entries.name[m])
+    j = 0
+    while j < cells:
+        top, name, other, last = load(best.value, j), load(best.name, j), load(source, a + j), load(source, b + j)
+        better = beats(other, top)
+        top, name = select(better, other, top), select(better, one, name)
+        better = beats(last, top)
+        store(best.value, j, select(better, last, top))
+        store(best.name, j, select(better, two, name))
+        j += lanes(source)
 
 
 @helper
-def block_rows(
-    x: Any, base: int, top: int, bottom: int, back_ptr: Any, row: Any, least: Any, best: Any, tap: Any, slack: int,
-    line: Any, sizes: Any, offset: Any, name: Any, edges: Any, initial: Any, strange: int,
-) -> None:  # fmt: skip
-    """best and tap of the windows along the rows `top` to `bottom` of a plane, of those that any window sees."""
-    width, taps, pitch, length = line[0], line[2], sizes[0], sizes[1]
-    for i in range(top, bottom):
-        if back_ptr[i] < back_ptr[i + 1]:
-            split_row(x, base + i * width, row, length, least, line)
-            to = (i - top) * pitch
-            first_greatest(row, offset, name, taps, pitch, best, to, tap, slack + to)
-            for e in range(strange):  # where no cell is above the least value, the first wins, and not the padding before
-                at = slack + to + edges[e]
-                if tap[at] < initial[e] or initial[e] < 0:
-                    tap[at] = initial[e]
+def first_greatest(source: Any, entries: Any, cells: int, best: Any) -> None:
+    """best = the greatest of the entries, cell by cell, and the name of the first that has it; there is at least one entry."""
+    n = entries.high
+    first_of_three(source, entries, min(1, n - 1), min(2, n - 1), cells, best)  # an entry twice is no more than once
+    q = 3
+    while q < n:
+        two_more(source, entries, q, min(q + 1, n - 1), cells, best)
+        q += 2
 
 
 @helper
-def clear(gx: Any, low: int, high: int) -> None:
-    n = lanes(gx)
-    while low + n <= high:
-        store(gx, low, splat(gx, 0))
-        low += n
-    if low < high:
-        store_part(gx, low, splat(gx, 0), high - low)
+def best_along(x: Any, base: int, strip: Any, row: Any, plan: Any, least: Any, along: Any) -> None:
+    """along = the winners of the windows along the rows of a strip, of those that any window sees."""
+    for i in range(strip.top, strip.bottom):
+        if plan.seers.ptr[i] < plan.seers.ptr[i + 1]:
+            split_row(x, base + i * plan.line.width, row, plan, least)
+            best = from_row(along, (i - strip.top) * plan.sizes.pitch)
+            first_greatest(row, plan.taps, plan.sizes.pitch, best)
+            for e in range(plan.edges.number):  # where no cell is above the least value, the first wins, not the padding before
+                at, tap = plan.edges.window[e], plan.edges.tap[e]
+                if best.name[at] < tap or tap < 0:
+                    best.name[at] = tap
 
 
 @helper
-def rows_of(numbers: Any, low: int, high: int, top: int, pitch: int, offset: Any, name: Any) -> int:
-    """The rows numbers[low:high] as entries of a block: their offsets and their names, and how many they are."""
-    for q in range(low, high):
-        name[q - low] = numbers[q] - top
-        offset[q - low] = name[q - low] * pitch
-    return high - low
+def entries_of(lists: Any, row: int, first: int, pitch: int, entries: Any) -> Any:
+    """The rows that are listed for a row, counted from `first`, as entries of `pitch` numbers each."""
+    low = lists.ptr[row]
+    count = lists.ptr[row + 1] - low
+    for q in range(count):
+        entries.name[q] = lists.number[low + q] - first
+        entries.offset[q] = entries.name[q] * pitch
+    return Entries(entries.offset, entries.name, 0, count)
 
 
 @helper
-def filled(a: Any, value: Any) -> Any:
-    for i in range(len(a)):
-        a[i] = value
-    return a
-
-
-@helper
-def choose_rows(
-    best: Any, ptr: Any, numbers: Any, low: int, high: int, top: int, pitch: int, value: Any, who: Any, offset: Any, name: Any
-) -> None:
-    """value and who = the winners of the output rows `low` to `high` among the rows of a block; who is counted from `top`."""
-    for o in range(low, high):
-        if ptr[o] < ptr[o + 1]:
-            n, to = rows_of(numbers, ptr[o], ptr[o + 1], top, pitch, offset, name), (o - low) * pitch
-            first_greatest(best, offset, name, n, pitch, value, to, who, to)
-
-
-@helper
-def pay_rows(
-    who: Any, tap: Any, gradient: Any, back_ptr: Any, back_rows: Any, low: int, high: int, first: int, top: int,
-    total: Any, phases: Any, row: Any, names: Any, gx: Any, base: int,
-    line: Any, sizes: Any, back_phase: Any, back_offset: Any, back_name: Any,
-) -> None:  # fmt: skip
-    """gx of the rows `low` to `high`; the output rows of the block are counted from `first`, its rows from `top`."""
-    width, stride, (pitch, _, slack, part) = line[0], line[3], sizes
-    start = low - low  # not 0: for a literal, Numba compiles a helper once more
-    for i in range(low, high):
-        n = rows_of(back_rows, back_ptr[i], back_ptr[i + 1], first, pitch, row, names)
-        if n == 0:
-            clear(gx, base + i * width, base + (i + 1) * width)
-            continue
-        for q in range(n):
-            names[q] = i - top
-        winnings(who, start, gradient, start, row, names, start, n, pitch, total, pitch + 2 * slack, slack)
-        for phase in range(stride):
-            winnings(
-                tap, slack + (i - top) * pitch, total, slack, back_offset, back_name,
-                back_phase[phase], back_phase[phase + 1], part, phases, stride * part, phase * part,
-            )  # fmt: skip
-        join_row(phases, part, gx, base + i * width, line)
+def best_rows(along: Any, strip: Any, plan: Any, entries: Any, best: Any) -> None:
+    """best = the winners of the output rows of a strip among its rows, which are counted from `top`."""
+    pitch = plan.sizes.pitch
+    for o in range(strip.low, strip.high):
+        if plan.seen.ptr[o] < plan.seen.ptr[o + 1]:
+            some = entries_of(plan.seen, o, strip.top, pitch, entries)
+            first_greatest(along.value, some, pitch, from_row(best, (o - strip.low) * pitch))
 
 
 @kernel
-def winner_rows(
-    x: Any, y: Any, found: Any, least: Any, like: Any, first: int, last: int,
-    outer: int, plane: int, strips: Any, most: Any, ptr: Any, numbers: Any, back_ptr: Any, back_rows: Any,
-    line: Any, sizes: Any, offset: Any, name: Any, back_phase: Any, back_offset: Any, back_name: Any, edges: Any, initial: Any,
-) -> None:  # fmt: skip
-    """y and found = the value and the place of each winner in its plane, 0 and −1 if there is none."""
-    width, out, _, stride, before, step, _ = line
-    pitch, (height, rows, longest) = sizes[0], most
-    row = filled(np.empty(stride * sizes[1], x.dtype), least)
-    best, tap = np.empty(height * pitch, x.dtype), np.empty(height * pitch, like.dtype)
-    value, who = np.empty(rows * pitch, x.dtype), np.empty(rows * pitch, like.dtype)
-    at_row, of_row = np.empty(longest, np.int64), np.empty(longest, np.int64)
-    strange, spaces = len(edges), (row, best, tap, value, who, at_row, of_row)
-    x, y, found = address(x), address(y), address(found)
-    ptr, numbers, back_ptr, back_rows = address(ptr), address(numbers), address(back_ptr), address(back_rows)
-    offset, name, edges, initial = address(offset), address(name), address(edges), address(initial)
-    row, best, tap, value, who = address(row), address(best), address(tap), address(value), address(who)
-    at_row, of_row = address(at_row), address(of_row)
-    start = first - first  # not 0: for a literal, Numba compiles a helper once more
+def winner_rows(x: Any, y: Any, found: Any, least: Any, like: Any, packed: Any, first: int, last: int) -> None:
+    """y and found = the value and the place of each winner in its plane, 0 and −1 if there is none.
+
+    Strips `first` to `last` of all planes.
+    """
+    plan = unpacked_rows(packed)
+    line, most, pitch, seen = plan.line, plan.most, plan.sizes.pitch, plan.seen
+    row = filled(np.empty(line.stride * plan.sizes.phase, x.dtype), least)
+    values, taps = np.empty(most.cells * pitch, x.dtype), np.empty(most.cells * pitch, like.dtype)
+    tops, rows = np.empty(most.outputs * pitch, x.dtype), np.empty(most.outputs * pitch, like.dtype)
+    offsets, names = np.empty(most.listed, np.int64), np.empty(most.listed, np.int64)
+    spaces = row, values, taps, tops, rows, offsets, names
+    x, y, found, cells = address(x), address(y), address(found), address(row)
+    along, best = Winners(address(values), address(taps)), Winners(address(tops), address(rows))
+    entries = Entries(address(offsets), address(names), 0, most.listed)
     for job in range(first, last):
-        p, s = job // len(strips), job % len(strips)
-        base, top = p * plane, strips[s, 4]
-        block_rows(
-            x, base, top, strips[s, 5], back_ptr, row, least, best, tap, start, line, sizes, offset, name, edges, initial,
-            strange,
-        )  # fmt: skip
-        low, high = strips[s, 2], strips[s, 3]
-        choose_rows(best, ptr, numbers, low, high, top, pitch, value, who, at_row, of_row)
-        for o in range(low, high):
-            at, to, some = (p * outer + o) * out, (o - low) * pitch, ptr[o] < ptr[o + 1]
-            for j in range(out):
-                t = tap[who[to + j] * pitch + j] if some else -1
-                found[at + j] = (who[to + j] + top) * width + j * stride - before + t * step if t >= 0 else -1
-                y[at + j] = value[to + j]
+        p, strip = job // plan.strip_count, strip_of(plan.strips, job % plan.strip_count)
+        best_along(x, p * plan.plane, strip, cells, plan, least, along)
+        best_rows(along, strip, plan, entries, best)
+        for o in range(strip.low, strip.high):
+            at, won, some = (
+                (p * plan.rows + o) * line.out,
+                from_row(best, (o - strip.low) * pitch),
+                seen.ptr[o] < seen.ptr[o + 1],
+            )
+            for j in range(line.out):
+                t = along.name[won.name[j] * pitch + j] if some else -1
+                row_start = (won.name[j] + strip.top) * line.width
+                found[at + j] = row_start + j * line.stride - line.before + t * line.step if t >= 0 else -1
+                y[at + j] = won.value[j]
                 if t < 0:
                     y[at + j] = 0
     alive(spaces)
 
 
+# --- backwards: the sum of what was won --------------------------------------------------------------------------
+
+
+@helper
+def pay_one(who: Any, amount: Any, entries: Any, k: int, cells: int, source: Any, total: Any) -> None:
+    a, one = entries.offset[k], splat(who, entries.name[k])
+    j = 0
+    while j < cells:
+        paid = load(source, j)
+        store(total, j, select(load(who, a + j) == one, paid + load(amount, a + j), paid))
+        j += lanes(total)
+
+
+@helper
+def pay_two(who: Any, amount: Any, entries: Any, k: int, cells: int, source: Any, total: Any) -> None:
+    a, b, one, two = entries.offset[k], entries.offset[k + 1], splat(who, entries.name[k]), splat(who, entries.name[k + 1])
+    j = 0
+    while j < cells:
+        paid = load(source, j)
+        paid = select(load(who, a + j) == one, paid + load(amount, a + j), paid)
+        store(total, j, select(load(who, b + j) == two, paid + load(amount, b + j), paid))
+        j += lanes(total)
+
+
+@helper
+def winnings(who: Any, amount: Any, entries: Any, cells: int, zeros: Any, total: Any) -> None:
+    """total = the sum over the entries k of amount[offset[k]:] where who[offset[k]:] is name[k].
+
+    `zeros` is a row of zeros. With no entries, total stays as it is.
+    """
+    q, source = entries.low, zeros
+    while q < entries.high:
+        if q + 2 <= entries.high:
+            pay_two(who, amount, entries, q, cells, source, total)
+        else:
+            pay_one(who, amount, entries, q, cells, source, total)
+        q, source = q + 2, total
+
+
+class Sums(NamedTuple):
+    """Rows in which winnings are added up, and behind each a row of zeros: those of an input row, and those of its phases."""
+
+    row: Any
+    zeros: Any
+    phases: Any
+    no_phase: Any
+
+
+@helper
+def pay_rows(best: Any, along: Any, gradient: Any, strip: Any, plan: Any, entries: Any, sums: Any, gx: Any) -> None:
+    """gx = what the rows that a strip owns have won; gx is the address of its plane."""
+    pitch, length, width = plan.sizes.pitch, plan.sizes.gradient, plan.line.width
+    for i in range(strip.first, strip.last):
+        some = entries_of(plan.seers, i, strip.low, pitch, entries)
+        if some.high == 0:
+            clear(gx, i * width, (i + 1) * width)
+            continue
+        for q in range(some.high):
+            some.name[q] = i - strip.top
+        winnings(best.name, gradient, some, pitch, sums.zeros, sums.row)
+        taps = later(along.name, (i - strip.top) * pitch)
+        for phase in range(plan.line.stride):
+            back = Entries(plan.back.offset, plan.back.name, plan.phases[phase], plan.phases[phase + 1])
+            winnings(taps, sums.row, back, length, sums.no_phase, later(sums.phases, phase * length))
+        join_row(sums.phases, gx, i * width, plan)
+
+
 @kernel
-def winner_rows_back(
-    x: Any, g: Any, gx: Any, least: Any, like: Any, first: int, last: int,
-    outer: int, plane: int, strips: Any, most: Any, ptr: Any, numbers: Any, back_ptr: Any, back_rows: Any,
-    line: Any, sizes: Any, offset: Any, name: Any, back_phase: Any, back_offset: Any, back_name: Any, edges: Any, initial: Any,
-) -> None:  # fmt: skip
+def winner_rows_back(x: Any, g: Any, gx: Any, least: Any, like: Any, packed: Any, first: int, last: int) -> None:
     """Each gradient to its winner; strips `first` to `last` of all planes, gx is new."""
-    out, stride, (pitch, length, slack, part) = line[1], line[3], sizes
-    n, (height, rows, longest) = lanes(x), most
-    row = filled(np.empty(stride * length, x.dtype), least)
-    best, tap = np.empty(height * pitch, x.dtype), np.empty(height * pitch + 2 * slack, like.dtype)
-    value, who = np.empty(rows * pitch, x.dtype), np.empty(rows * pitch, like.dtype)
-    gradient, total = np.empty(rows * pitch, gx.dtype), filled(np.empty(2 * (pitch + slack), gx.dtype), 0)
-    phases = filled(np.empty((stride + 1) * part, gx.dtype), 0)
-    at_row, of_row = np.empty(longest, np.int64), np.empty(longest, np.int64)
-    strange, spaces = len(edges), (row, best, tap, value, who, gradient, total, phases, at_row, of_row)
-    x, g, gx = address(x), address(g), address(gx)
-    ptr, numbers, back_ptr, back_rows = address(ptr), address(numbers), address(back_ptr), address(back_rows)
-    offset, name, edges, initial = address(offset), address(name), address(edges), address(initial)
-    row, best, tap, value, who = address(row), address(best), address(tap), address(value), address(who)
-    gradient, total, phases, at_row, of_row = (
-        address(gradient),
-        address(total),
-        address(phases),
-        address(at_row),
-        address(of_row),
-    )
-    back_phase, back_offset, back_name = address(back_phase), address(back_offset), address(back_name)
+    plan = unpacked_rows(packed)
+    line, most, pitch, slack, length = plan.line, plan.most, plan.sizes.pitch, plan.sizes.slack, plan.sizes.gradient
+    row, n = filled(np.empty(line.stride * plan.sizes.phase, x.dtype), least), lanes(x)
+    values, taps = np.empty(most.cells * pitch, x.dtype), np.empty(most.cells * pitch + 2 * slack, like.dtype)
+    tops, rows = np.empty(most.outputs * pitch, x.dtype), np.empty(most.outputs * pitch, like.dtype)
+    gradients, won = np.empty(most.outputs * pitch, gx.dtype), filled(np.empty(2 * (pitch + slack), gx.dtype), 0)
+    by_phase = filled(np.empty((line.stride + 1) * length, gx.dtype), 0)
+    offsets, names = np.empty(most.listed, np.int64), np.empty(most.listed, np.int64)
+    spaces = row, values, taps, tops, rows, gradients, won, by_phase, offsets, names
+    x, g, gx, cells, gradient = address(x), address(g), address(gx), address(row), address(gradients)
+    along, best = Winners(address(values), later(address(taps), slack)), Winners(address(tops), address(rows))
+    total, phases = later(address(won), slack), address(by_phase)
+    sums = Sums(total, later(total, pitch + slack), phases, later(phases, line.stride * length))
+    entries = Entries(address(offsets), address(names), 0, most.listed)
     for job in range(first, last):
-        p, s = job // len(strips), job % len(strips)
-        base, low, top = p * plane, strips[s, 2], strips[s, 4]
-        block_rows(
-            x, base, top, strips[s, 5], back_ptr, row, least, best, tap, slack, line, sizes, offset, name, edges, initial,
-            strange,
-        )  # fmt: skip
-        choose_rows(best, ptr, numbers, low, strips[s, 3], top, pitch, value, who, at_row, of_row)
-        for o in range(low, strips[s, 3]):
-            at, to, j = (p * outer + o) * out, (o - low) * pitch, 0
-            while j < out:
-                store(gradient, to + j, load_part_as(g, at + j, min(out - j, n), gradient))
+        p, strip = job // plan.strip_count, strip_of(plan.strips, job % plan.strip_count)
+        best_along(x, p * plan.plane, strip, cells, plan, least, along)
+        best_rows(along, strip, plan, entries, best)
+        for o in range(strip.low, strip.high):
+            at, to, j = (p * plan.rows + o) * line.out, (o - strip.low) * pitch, 0
+            while j < line.out:
+                store(gradient, to + j, load_part_as(g, at + j, min(line.out - j, n), gradient))
                 j += n
-        pay_rows(
-            who, tap, gradient, back_ptr, back_rows, strips[s, 0], strips[s, 1], low, top, total, phases, at_row, of_row,
-            gx, base, line, sizes, back_phase, back_offset, back_name,
-        )  # fmt: skip
+        pay_rows(best, along, gradient, strip, plan, entries, sums, later(gx, p * plan.plane))
     alive(spaces)

@@ -13,12 +13,11 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, float_of, machine_float
 from windowgrad.geometry import Geometry, Sliding, Table
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
-from windowgrad.kernels.pool import axis_passes as axes
-from windowgrad.kernels.pool.axis_passes import has_many_rows
+from windowgrad.kernels.pool.axis_passes import AxisBlock, along, axis_blocks, has_many_rows, mean_axes
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks
 from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_shape
-from windowgrad.kernels.pool.mean import rows as mean_rows
-from windowgrad.kernels.pool.mean import runs as mean_runs
+from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
+from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
 from windowgrad.kernels.pool.plan import Plan, plan, regularity
 from windowgrad.kernels.pool.window_spans import depth_of
 from windowgrad.kernels.runtime.buffers import empty
@@ -54,19 +53,19 @@ def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None,
     y = room(None if layout.last else out, math.prod(layout.out_shape), computed(dtype))
     given = values, y, *divisors(params, p), sums(params, values, y, p.depth if depth is None else depth), p.packed
     if layout.last:
-        piece, pieces = mean_runs.piece_of(p, layout.channels)
-        task: Task = partial(mean_runs.mean_runs, *given, layout.channels, piece)
+        piece, pieces = piece_of_runs(p, layout.channels)
+        task: Task = partial(mean_runs, *given, layout.channels, piece)
         run(task, layout.planes * p.outer * pieces, x.nbytes)
     else:
-        run(partial(mean_rows.mean_rows, *given), layout.planes * p.jobs, x.nbytes)
+        run(partial(mean_rows, *given), layout.planes * p.pieces, x.nbytes)
     return layout.finished(y, layout.out_shape, dtype)
 
 
 def mean_layout(params: MeanParams, x: Array, shape: tuple[int, ...]) -> Layout:
     """Whatever the layout of x, the plan is that of one channel alone, and with it the order and the dtype of all sums."""
     layout = laid_out(params, x, "alone", shape)
-    fits = not layout.last or mean_runs.fits(layout.plan, layout.channels)
-    return layout if fits else new_layout(params.geometry, shape, "first")
+    fit = not layout.last or fits(layout.plan, layout.channels)
+    return layout if fit else new_layout(params.geometry, shape, "first")
 
 
 def within(params: MeanParams, block: Block) -> MeanParams:
@@ -101,24 +100,24 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
     (lead, spatial), values, shape = geometry.split(x.shape), flat(x), out_shape(geometry, x.shape)
-    p, y = plan(axes.along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), computed(dtype))
+    p, y = plan(along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), computed(dtype))
     steps = depth_of(p.kernel) + geometry.rank + 1  # roundings: along the row, one for each array between, and the last
     narrow = summed(x.dtype) == y.dtype == np.float32 and p.kernel > 0 and steps < 16
     by = axis_divisors(params, geometry.tables(spatial))
 
-    def sum_slab(slab: axes.Slab, zero: Array) -> Array:
-        part = added(values[slab.cells])
+    def sum_block(block: AxisBlock, zero: Array) -> Array:
+        part = added(values[block.cells])
         rows = part.size // spatial[-1]
         across = empty((rows * p.out,), zero.dtype)
-        run(partial(mean_rows.mean_rows, part, across, *p.ones, zero, p.packed), rows * p.jobs, part.nbytes)
-        return axes.mean_axes(geometry, spatial, slab, across, by, y[slab.outputs])
+        run(partial(mean_rows, part, across, *p.ones, zero, p.packed), rows * p.pieces, part.nbytes)
+        return mean_axes(geometry, spatial, block, across, by, y[block.outputs])
 
-    for slab in axes.slabs(geometry, math.prod(lead), spatial):
-        strange = sum_slab(slab, NARROW if narrow else WIDE)
-        for part in (slab.plane(int(plane)) for plane in strange) if narrow else ():
+    for block in axis_blocks(geometry, math.prod(lead), spatial):
+        strange = sum_block(block, NARROW if narrow else WIDE)
+        for part in (block.plane(int(plane)) for plane in strange) if narrow else ():
             means = y[part.outputs]
             first = means.copy()
-            sum_slab(part, WIDE)
+            sum_block(part, WIDE)
             np.copyto(means, first, where=np.isfinite(first))  # a window is summed again by what it sees itself
     return finished(y, shape, dtype)
 
@@ -166,9 +165,9 @@ def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     gradients, gx, by = added(layout.stored(g)), empty((x.size,), computed(dtype)), divisors(params, p)
     zero = NARROW if gradients.dtype == gx.dtype == np.float32 else WIDE
-    given = gradients, gx, *by, zero, p.packed, p.back_ptr, p.back_rows
-    task: Task = partial(mean_rows.mean_rows_back, *given)
+    given = gradients, gx, *by, zero, p.packed_back
+    task: Task = partial(mean_rows_back, *given)
     if layout.last:
-        task = partial(mean_runs.mean_runs_back, *given, layout.channels)
+        task = partial(mean_runs_back, *given, layout.channels)
     run(task, layout.planes * (p.plane_in // p.width), x.nbytes)
     return (layout.finished(gx, x.shape, dtype),)

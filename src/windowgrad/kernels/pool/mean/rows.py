@@ -1,8 +1,15 @@
-"""Mean by rows: the rows of a window are added into one buffer, then along it, and divided once.
+"""Mean: the rows of a window are added into one buffer, then along it, and divided once.
 
-The dtype of the buffer is that of the sums: float32 where few additions follow each other, which keeps the stated error,
-else float64. The gradient runs the same way backwards: output rows are added, divided, spread out by the stride, and
-added along.
+For channels that come first, and windows of few rows (`entry.averaged`); the sums of a smooth maximum are these too. It is
+blocked as `max/rows.py`: a piece of an output row at a time, folded, then spanned. The dtype of the buffer is that of the sums
+(`entry.sums`): float32 where at most 15 roundings follow each other, which keeps the stated error, else float64.
+
+The gradient runs the same way backwards, an input row at a time: the output rows that see it are added, divided, spread out
+by the stride, and added along. Rows with one divisor are added before they are divided, and an input row in the same windows as
+the row before it is copied.
+
+    output rows   g g g g          g . g . g . g .        stride 2: zeros between
+                  g g g g    →     windows of `taps` over that, at every cell of the input row
 """
 
 from __future__ import annotations
@@ -12,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.pool.fold_rows import folding
-from windowgrad.kernels.pool.one_by_one import wide_means
-from windowgrad.kernels.pool.row_pieces import cut, ends, fill, next_piece, reach, unpacked
+from windowgrad.kernels.pool.packed import Rows, rows_of, unpacked
+from windowgrad.kernels.pool.row_pieces import buffer_size, fill, next_piece, padding_end, piece_at, seen_by
 from windowgrad.kernels.pool.window_spans import spanning, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import plus
@@ -25,76 +32,91 @@ spans = spanning(plus, False)
 
 
 @helper
-def unlike(buffer: Any, base: int, line: Any, out: int, start: Any, count: Any, step: int, zero: Any) -> None:
+def unlike(buffer: Any, base: int, sums: Any, out: int, windows: Any, zero: Any) -> None:
     """Windows that are not all alike, each as its start and its count say; in the dtype of `zero`."""
     for j in range(out):
         total = zero
-        for t in range(count[j]):
-            total += buffer[base + start[j] + t * step]
-        line[j] = total
+        for t in range(windows.count[j]):
+            total += buffer[base + windows.start[j] + t * windows.step]
+        sums[j] = total
 
 
 @helper
-def divide(line: Any, y: Any, at: int, out: int, by: Any, low: int) -> Any:
-    """y[at:] = line ÷ by[low:], `out` of them; says whether a sum is not finite."""
-    n, j = lanes(line), 0
-    seen = not_finite(splat(line, 0))
+def divide(sums: Any, y: Any, at: int, out: int, by: Any) -> Any:
+    """y[at:] = sums ÷ by, `out` of them; says whether a sum is not finite."""
+    n, j = lanes(sums), 0
+    seen = not_finite(splat(sums, 0))
     while j < out:
-        total = load(line, j) + splat(line, 0)  # a sum begins with 0.0: of −0.0 alone it is no −0.0
-        quotient = convert(total / load(by, low + j), y)
+        total = load(sums, j) + splat(sums, 0)  # a sum begins with 0.0: of −0.0 alone it is no −0.0
+        quotient = convert(total / load(by, j), y)
         if j + n <= out:
             seen = either(seen, not_finite(total))
             store(y, at + j, quotient)
         else:
             for i in range(j, out):
-                seen = either(seen, not_finite(splat(line, line[i])))
+                seen = either(seen, not_finite(splat(sums, sums[i])))
             store_part(y, at + j, quotient, out - j)
         j += n
     return anywhere(seen)
 
 
+@helper
+def sum_again(
+    x: Any, y: Any, row_divisor: float, col_divisor: Any, piece: Any, rows: Any, windows: Any, run: int, sums: Any
+) -> None:
+    """Those outputs of a piece whose sum is not finite: in float64, which a sum of float32 does not overflow, divided once.
+
+    A window is summed again by what it sees itself, and not because of its neighbours. A cell is a run of channels.
+    """
+    for i in range((piece.high - piece.low) * run):
+        if sums[i] - sums[i] == 0:
+            continue
+        j, total = piece.low + i // run, 0.0
+        for q in range(rows.low, rows.high):
+            for t in range(windows.count[j]):
+                total += x[piece.base + rows.places[q] + (windows.start[j] + t * windows.step) * run + i % run]
+        y[piece.at + i] = total / (row_divisor * col_divisor[j])
+
+
 @kernel
 def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
-    """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; sums as `zero`.
-
-    A sum that is not finite is added again in float64, which a sum of float32 does not overflow.
-    """
-    outer, plane, out, step, width, taps, stride, before, piece, pieces, (ptr, rows, start, count) = unpacked(plan)
-    n, divided_by, lone = lanes(zero), 0.0, taps == 0 and plane == width  # of a plane that is one row, cells are read in place
-    space, nothing = np.zeros(reach(0 if lone else width, taps, stride, step, piece, n), zero.dtype), np.zeros(1, zero.dtype)[0]
-    sums, divisors = np.zeros(piece + n, zero.dtype), np.ones(out + n, zero.dtype)
-    x, y, buffer, line, by = address(x), address(y), address(space), address(sums), address(divisors)
+    """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; sums as `zero`."""
+    line, windows, size = unpacked(plan)
+    taps, step, stride = line.taps, line.step, line.stride
+    n, divided_by, lone = lanes(zero), 0.0, taps == 0 and windows.plane == line.width  # one row: cells are read in place
+    space, nothing = np.zeros(0 if lone else buffer_size(line, size, n), zero.dtype), np.zeros(1, zero.dtype)[0]
+    totals, divisors, divided_from = np.zeros(size + n, zero.dtype), np.ones(size + n, zero.dtype), 0
+    x, y, buffer, sums, by = address(x), address(y), address(space), address(totals), address(divisors)
     row_divisor, col_divisor = address(row_divisor), address(col_divisor)
-    refill, direct = pieces > 1 or uses_up(taps), taps == 1 and stride == 1 and before == 0
-    at_line, low = first // pieces, first % pieces * piece
-    base, row = at_line // outer * plane, at_line % outer
+    refill, direct = size < line.out or uses_up(taps), taps == 1 and stride == 1 and line.before == 0
+    piece = piece_at(first, size, line, windows)
     for _ in range(first, last):
-        high, at, top, end = min(low + piece, out), at_line * out + low, ptr[row], ptr[row + 1]
-        left, right, shift = cut(width, taps, stride, step, before, low, high)
-        if top == end or left >= right:
-            fill(y, at, at + high - low, 0)
+        at, out, rows = piece.at, piece.high - piece.low, rows_of(windows, piece.row)
+        left, right, shift = seen_by(line, piece)
+        if rows.low == rows.high or left >= right:
+            fill(y, at, at + out, 0)
         else:
             if refill:  # else the padding is as it was made
                 fill(buffer, 0, left + shift, 0)
-                fill(buffer, right + shift, ends(taps, stride, step, low, high, right + shift), 0)
-            target, to = (line, 0) if direct else (buffer, left + shift)
+                fill(buffer, right + shift, padding_end(line, piece, right + shift), 0)
+            target, to = (sums, 0) if direct else (buffer, left + shift)
             if lone:
-                unlike(x, base, line, out, start, count, step, nothing)
+                unlike(x, piece.base, sums, out, windows, nothing)
             else:
-                fold(x, base + left, rows, top, end, right - left, target, to)
+                fold(x, piece.base + left, rows, right - left, target, to)
             if taps == 0 and not lone:
-                unlike(buffer, low, line, out, start, count, step, nothing)
+                unlike(buffer, piece.low, sums, out, windows, nothing)
             elif not direct and not lone:
-                spans(buffer, 0, line, 0, high - low, taps, step, stride)
-            if row_divisor[row] != divided_by:
-                divided_by = row_divisor[row]
+                spans(buffer, 0, sums, 0, out, taps, step, stride)
+            if row_divisor[piece.row] != divided_by or piece.low != divided_from:
+                divided_by, divided_from = row_divisor[piece.row], piece.low
                 for j in range(out):
-                    by[j] = divided_by * col_divisor[j]
-            if divide(line, y, at, high - low, by, low):
-                wide_means(x, y, divided_by, col_divisor, at, low, high, base, row, ptr, rows, start, count, step, line)
-        at_line, low, row, base = next_piece(at_line, low, row, base, piece, out, outer, plane)
+                    by[j] = divided_by * col_divisor[piece.low + j]
+            if divide(sums, y, at, out, by):
+                sum_again(x, y, divided_by, col_divisor, piece, rows, windows, 1, sums)
+        piece = next_piece(piece, size, line, windows)
     alive(space)
-    alive(sums)
+    alive(totals)
     alive(divisors)
 
 
@@ -102,17 +124,15 @@ def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, pla
 
 
 @helper
-def add_outputs(
-    g: Any, base: int, outs: Any, low: int, high: int, row_divisor: Any, by: Any, out: int, buffer: Any, total: Any
-) -> None:
+def add_outputs(g: Any, base: int, rows: Any, row_divisor: Any, by: Any, out: int, buffer: Any, total: Any) -> None:
     """total = the sum of the output rows that see an input row, each divided; at once where all have one divisor."""
-    n = lanes(total)
+    n, low, places = lanes(total), rows.low, rows.places
     fill(total, 0, out, 0)
-    while low < high:
-        divisor, alike = row_divisor[outs[low] // out], low + 1
-        while alike < high and row_divisor[outs[alike] // out] == divisor:
+    while low < rows.high:
+        divisor, alike = row_divisor[places[low] // out], low + 1
+        while alike < rows.high and row_divisor[places[alike] // out] == divisor:
             alike += 1
-        fold(g, base, outs, low, alike, out, buffer, 0)
+        fold(g, base, Rows(places, low, alike), out, buffer, 0)
         j = 0
         while j < out:
             store(total, j, load(total, j) + load(buffer, j) / (load(by, j) * splat(total, divisor)))
@@ -121,12 +141,12 @@ def add_outputs(
 
 
 @helper
-def spread_unlike(total: Any, out: int, gx: Any, at: int, width: int, start: Any, count: Any, step: int) -> None:
+def spread_unlike(total: Any, gx: Any, at: int, line: Any, windows: Any) -> None:
     """Each total to the cells of its window, where the windows along a row are not all alike."""
-    fill(gx, at, at + width, 0)
-    for j in range(out):
-        for i in range(count[j]):
-            gx[at + start[j] + i * step] += total[j]
+    fill(gx, at, at + line.width, 0)
+    for j in range(line.out):
+        for i in range(windows.count[j]):
+            gx[at + windows.start[j] + i * windows.step] += total[j]
 
 
 @helper
@@ -149,12 +169,12 @@ def spread_out(total: Any, out: int, buffer: Any, at: int, stride: int) -> None:
 
 
 @helper
-def same_list(ptr: Any, outs: Any, i: int) -> Any:
+def as_before(windows: Any, i: int) -> Any:
     """Whether the rows i − 1 and i of the input are in the same windows."""
-    low, high = ptr[i], ptr[i + 1]
-    same = low - ptr[i - 1] == high - low
+    before, low, high = windows.ptr[i - 1], windows.ptr[i], windows.ptr[i + 1]
+    same = low - before == high - low
     for q in range(low, high if same else low):
-        same &= outs[q] == outs[q - (high - low)]
+        same &= windows.places[q] == windows.places[q - (high - low)]
     return same
 
 
@@ -171,39 +191,38 @@ def copy_row(gx: Any, at: int, width: int) -> None:
 
 
 @kernel
-def mean_rows_back(
-    g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, ptr: Any, outs: Any, first: int, last: int
-) -> None:  # fmt: skip
-    """The rows `first` to `last` of all planes of the gradient. Input row i is in the windows of rows outs[ptr[i]:ptr[i + 1]].
+def mean_rows_back(g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
+    """The rows `first` to `last` of all planes of the gradient; the plan is `packed_back`: input rows see output rows.
 
     Cell c of a row gets the sum over t of spread[c + before − t·step], where spread[j·stride] holds output j. In the
     buffer everything is moved right by (taps − 1)·step, so that no index is negative and the taps run forwards.
     """
-    outer, plane, out, step, width, taps, stride, before, _, _, (_, _, start, count) = unpacked(plan)
-    n, ahead, height = lanes(zero), max(taps - 1, 0) * step, plane // width
-    space = np.zeros(ahead + (max(before + width, out * stride) if taps else 0) + (stride + 3) * n, zero.dtype)
+    line, windows, _ = unpacked(plan)
+    width, out, taps, stride, step = line.width, line.out, line.taps, line.stride, line.step
+    n, ahead, height = lanes(zero), max(taps - 1, 0) * step, windows.rows
+    space = np.zeros(ahead + (max(line.before + width, out * stride) if taps else 0) + (stride + 3) * n, zero.dtype)
     sums, added, divisors = np.zeros(out + n, zero.dtype), np.zeros(out + n, zero.dtype), np.ones(out + n, zero.dtype)
     for j in range(out):
         divisors[j] = col_divisor[j]
-    buffer, total, rows, by = address(space), address(sums), address(added), address(divisors)
-    g, gx, ptr, outs, row_divisor = address(g), address(gx), address(ptr), address(outs), address(row_divisor)
-    base, i = first // height * outer * out, first % height
+    buffer, total, some, by = address(space), address(sums), address(added), address(divisors)
+    g, gx, row_divisor = address(g), address(gx), address(row_divisor)
+    base, i = first // height * windows.plane, first % height
     for job in range(first, last):
         at = job * width
-        if job > first and i > 0 and same_list(ptr, outs, i):
+        if job > first and i > 0 and as_before(windows, i):
             copy_row(gx, at, width)
         else:
-            add_outputs(g, base, outs, ptr[i], ptr[i + 1], row_divisor, by, out, rows, total)
+            add_outputs(g, base, rows_of(windows, i), row_divisor, by, out, some, total)
             if taps == 0:
-                spread_unlike(total, out, gx, at, width, start, count, step)
+                spread_unlike(total, gx, at, line, windows)
             else:
                 if uses_up(taps):
                     fill(buffer, 0, len(space), 0)
                 spread_out(total, out, buffer, ahead, stride)
-                spans(buffer, before, gx, at, width, taps, step, 1)
+                spans(buffer, line.before, gx, at, width, taps, step, 1)
         i += 1
         if i == height:
-            i, base = 0, base + outer * out
+            i, base = 0, base + windows.plane
     alive(space)
     alive(sums)
     alive(added)

@@ -1,5 +1,7 @@
 """Mean of channels that stand last: every cell is a run of channels, and a run is added at a time.
 
+For channels last that `fits` accepts (`entry.mean_layout`); other arrays are copied, channels first.
+
 The plan is that of one channel alone, and all additions are those of `mean_rows`, in the same order: the rows of a window
 first, column by column, then its columns as `spans` adds them. So the layout of an array changes no bit of a result. A piece is
 some outputs of a row with all their channels; the columns they see stand in a buffer, run after run:
@@ -12,30 +14,31 @@ are not all alike are done one by one, with so many columns at a time that the b
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from windowgrad.kernels.pool.mean.rows import add_outputs, copy_row, divide, fold, same_list, spans, spread_out
+from windowgrad.kernels.pool.mean.rows import add_outputs, as_before, copy_row, divide, fold, spans, spread_out, sum_again
+from windowgrad.kernels.pool.packed import Rows, unpacked
 from windowgrad.kernels.pool.plan import Plan
-from windowgrad.kernels.pool.row_pieces import CELLS, cut, fill, unpacked
+from windowgrad.kernels.pool.row_pieces import CELLS, Piece, fill, piece_at, seen_by, span
 from windowgrad.kernels.pool.window_spans import in_pairs, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.ops import address, alive, lanes, load, load_as, load_part_as, store, store_part
+from windowgrad.kernels.vector.ops import address, alive, lanes, later, load, load_as, load_part_as, store, store_part
 from windowgrad.kernels.vector.shuffle import convert
 
-LARGEST = 1 << 20
+LONGEST_ROW = 1 << 20
 """The most numbers of a row: more would take much memory for every thread."""
 
 
 def fits(p: Plan, channels: int) -> bool:
     """Whether these kernels may be used: rows are not too long, and windows that are not all alike have no holes."""
     if p.kernel == 0:
-        return p.step == 1 and p.out * channels <= LARGEST
-    return (p.before + p.width + p.kernel * p.step + p.out * p.stride) * channels <= LARGEST
+        return p.step == 1 and p.out * channels <= LONGEST_ROW
+    return (p.before + p.width + p.kernel * p.step + p.out * p.stride) * channels <= LONGEST_ROW
 
 
-def piece_of(p: Plan, channels: int) -> tuple[int, int]:
+def piece_of_runs(p: Plan, channels: int) -> tuple[int, int]:
     """(outputs in a piece, pieces of a row)."""
     piece = min(max(1, CELLS // (p.stride * channels)), p.out) if p.kernel else 1
     return piece, -(-p.out // piece)
@@ -44,18 +47,31 @@ def piece_of(p: Plan, channels: int) -> tuple[int, int]:
 # --- the columns of a window -------------------------------------------------------------------------------------
 
 
+class Runs(NamedTuple):
+    """`outputs` long runs of `length` numbers, `apart` in the buffer; each adds up `taps` runs that are `step` numbers apart.
+
+    Where windows are a cell apart, one long run has all outputs.
+    """
+
+    outputs: int
+    length: int
+    apart: int
+    taps: int
+    step: int
+
+
 @helper
-def add_in_turn(buffer: Any, line: Any, outputs: int, run: int, apart: int, taps: int, step: int) -> None:
-    """line = for each output the sum of its columns, one after the other. What is stored past a run, the next one replaces."""
-    for j in range(outputs):
+def add_in_turn(buffer: Any, sums: Any, runs: Any) -> None:
+    """sums = for each output the sum of its columns, one after the other. What is stored past a run, the next one replaces."""
+    for j in range(runs.outputs):
         c = 0
-        while c < run:
-            i = j * apart + c
+        while c < runs.length:
+            i = j * runs.apart + c
             total = load(buffer, i)
-            for t in range(1, taps):
-                total = total + load(buffer, i + t * step)
-            store(line, j * run + c, total)
-            c += lanes(line)
+            for t in range(1, runs.taps):
+                total = total + load(buffer, i + t * runs.step)
+            store(sums, j * runs.length + c, total)
+            c += lanes(sums)
 
 
 @helper
@@ -64,45 +80,46 @@ def four(buffer: Any, i: int, step: int) -> Any:
 
 
 @helper
-def add_pairs(buffer: Any, line: Any, outputs: int, run: int, apart: int, taps: int, step: int) -> None:
+def add_pairs(buffer: Any, sums: Any, runs: Any) -> None:
     """The same for 4 or 8 columns, of which neighbours are added again and again."""
-    for j in range(outputs):
+    for j in range(runs.outputs):
         c = 0
-        while c < run:
-            i = j * apart + c
-            total = four(buffer, i, step)
-            if taps == 8:
-                total = total + four(buffer, i + 4 * step, step)
-            store(line, j * run + c, total)
-            c += lanes(line)
+        while c < runs.length:
+            i = j * runs.apart + c
+            total = four(buffer, i, runs.step)
+            if runs.taps == 8:
+                total = total + four(buffer, i + 4 * runs.step, runs.step)
+            store(sums, j * runs.length + c, total)
+            c += lanes(sums)
 
 
 @helper
-def add_some(buffer: Any, start: int, line: Any, outputs: int, run: int, apart: int) -> None:
-    """line = for each output the entries of the buffer from `start` on, added to what stands there unless start is 0."""
-    n = lanes(line)
-    for j in range(outputs):
+def add_some(buffer: Any, start: int, sums: Any, runs: Any) -> None:
+    """sums = for each output the entries of the buffer from `start` on, added to what stands there unless start is 0."""
+    n = lanes(sums)
+    for j in range(runs.outputs):
         c = 0
-        while c < run:
-            value, at = load(buffer, start + j * apart + c), j * run + c
+        while c < runs.length:
+            value, at = load(buffer, start + j * runs.apart + c), j * runs.length + c
             if start > 0:
-                value = load(line, at) + value
-            if c + n <= run:
-                store(line, at, value)
+                value = load(sums, at) + value
+            if c + n <= runs.length:
+                store(sums, at, value)
             else:
-                store_part(line, at, value, run - c)
+                store_part(sums, at, value, runs.length - c)
             c += n
 
 
 @helper
-def add_doubled(buffer: Any, line: Any, outputs: int, run: int, apart: int, taps: int, step: int) -> None:
-    """The same for many columns: buffer[i] adds `power` numbers from i on, and line those before `start`."""
-    reach, start, power, digit = (outputs - 1) * apart + (taps - 1) * step + run, 0, step, 1
-    while digit <= taps:
-        if taps & digit:
-            add_some(buffer, start, line, outputs, run, apart)
+def add_doubled(buffer: Any, sums: Any, runs: Any) -> None:
+    """The same for many columns: buffer[i] adds `power` numbers from i on, and sums those before `start`."""
+    reach = (runs.outputs - 1) * runs.apart + (runs.taps - 1) * runs.step + runs.length
+    start, power, digit = 0, runs.step, 1
+    while digit <= runs.taps:
+        if runs.taps & digit:
+            add_some(buffer, start, sums, runs)
             start += power
-        i, power_end = 0, reach - power if 2 * digit <= taps else 0
+        i, power_end = 0, reach - power if 2 * digit <= runs.taps else 0
         while i < power_end:
             store(buffer, i, load(buffer, i) + load(buffer, i + power))
             i += lanes(buffer)
@@ -110,85 +127,70 @@ def add_doubled(buffer: Any, line: Any, outputs: int, run: int, apart: int, taps
 
 
 @helper
-def add_columns(
-    x: Any, at: int, rows: Any, top: int, end: int, columns: int, run: int, buffer: Any, room: int, line: Any
-) -> None:
-    """line = the sum of the columns from `at` on, one after the other; `room` of them are in the buffer at a time."""
-    fill(line, 0, run, 0)
+def add_columns(x: Any, at: int, rows: Any, columns: int, run: int, buffer: Any, room: int, sums: Any) -> None:
+    """sums = the sum of the columns from `at` on, one after the other; `room` of them are in the buffer at a time."""
+    fill(sums, 0, run, 0)
     done = 0
     while done < columns:
         some = min(room, columns - done)
-        fold(x, at + done * run, rows, top, end, some * run, buffer, 0)
+        fold(x, at + done * run, rows, some * run, buffer, 0)
         for t in range(some):
             c = 0
             while c < run:
-                store(line, c, load(line, c) + load(buffer, t * run + c))
-                c += lanes(line)
+                store(sums, c, load(sums, c) + load(buffer, t * run + c))
+                c += lanes(sums)
         done += some
-
-
-@helper
-def wide_runs(
-    x: Any, y: Any, row_divisor: float, col_divisor: Any, at: int, low: int, high: int, base: int, rows: Any, top: int,
-    end: int, start: Any, count: Any, step: int, run: int, line: Any,
-) -> None:  # fmt: skip
-    """As `wide_means`: the sums that are not finite again, in float64."""
-    for i in range((high - low) * run):
-        if line[i] - line[i] == 0:
-            continue
-        j, total = low + i // run, 0.0
-        for q in range(top, end):
-            for t in range(count[j]):
-                total += x[base + rows[q] + (start[j] + t * step) * run + i % run]
-        y[at + i] = total / (row_divisor * col_divisor[j])
 
 
 @kernel
 def mean_runs(
-    x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, run: int, piece: int, first: int, last: int
+    x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, run: int, size: int, first: int, last: int
 ) -> None:
-    """Pieces `first` to `last` of the output rows of all planes; a piece has `piece` outputs."""
-    outer, plane, out, step, width, taps, stride, before, _, _, (ptr, cells, start, count) = unpacked(plan)
-    n, divided_by, pieces, room = lanes(zero), 0.0, -(-out // piece), max(1, CELLS // run)
-    columns = (piece - 1) * stride + (taps - 1) * step + 1 if taps else room
-    space, sums = np.zeros(columns * run + 2 * n, zero.dtype), np.zeros(piece * run + n, zero.dtype)
-    divisors, places = np.ones(out * run + n, zero.dtype), np.empty(ptr[outer], np.int64)
+    """Pieces `first` to `last` of the output rows of all planes; a piece has `size` outputs."""
+    line, windows, _ = unpacked(plan)
+    taps, stride, step, out = line.taps, line.stride, line.step, line.out
+    n, divided_by, room = lanes(zero), 0.0, max(1, CELLS // run)
+    space = np.zeros((span(line, size) if taps else room) * run + 2 * n, zero.dtype)
+    totals, divisors = np.zeros(size * run + n, zero.dtype), np.ones(out * run + n, zero.dtype)
+    places = np.empty(windows.ptr[windows.rows], np.int64)
     for q in range(len(places)):
-        places[q] = cells[q] * run
-    x, y, buffer, line, by, rows = address(x), address(y), address(space), address(sums), address(divisors), address(places)
+        places[q] = windows.places[q] * run
+    x, y, buffer, sums, by = address(x), address(y), address(space), address(totals), address(divisors)
     row_divisor, col_divisor = address(row_divisor), address(col_divisor)
     paired = in_pairs(taps, step, stride)
     for job in range(first, last):
-        row, low = job // pieces, job % pieces * piece
-        high, at, base, row = min(low + piece, out), (row * out + low) * run, row // outer * plane * run, row % outer
-        top, end = ptr[row], ptr[row + 1]
-        left, right, shift = cut(width, taps, stride, step, before, low, high)
-        if top == end or left >= right:
-            fill(y, at, at + (high - low) * run, 0)
+        one = piece_at(job, size, line, windows)
+        piece = Piece(one.at * run, one.low, one.high, one.row, one.base * run)
+        outputs = piece.high - piece.low
+        rows = Rows(address(places), windows.ptr[piece.row], windows.ptr[piece.row + 1])
+        left, right, shift = seen_by(line, piece)
+        if rows.low == rows.high or left >= right:
+            fill(y, piece.at, piece.at + outputs * run, 0)
             continue
         if taps == 0:
-            add_columns(x, base + start[low] * run, rows, top, end, count[low], run, buffer, room, line)
+            start, count = windows.start[piece.low], windows.count[piece.low]
+            add_columns(x, piece.base + start * run, rows, count, run, buffer, room, sums)
         else:
             fill(buffer, 0, (left + shift) * run, 0)
-            fill(buffer, (right + shift) * run, ((high - 1 - low) * stride + (taps - 1) * step + 1) * run, 0)
-            fold(x, base + left * run, rows, top, end, (right - left) * run, buffer, (left + shift) * run)
-            outputs, cells_each = (1, (high - low) * run) if stride == 1 else (high - low, run)
+            fill(buffer, (right + shift) * run, span(line, outputs) * run, 0)
+            fold(x, piece.base + left * run, rows, (right - left) * run, buffer, (left + shift) * run)
+            runs = Runs(1, outputs * run, run, taps, step * run)
+            if stride > 1:
+                runs = Runs(outputs, run, stride * run, taps, step * run)
             if uses_up(taps):
-                add_doubled(buffer, line, outputs, cells_each, stride * run, taps, step * run)
+                add_doubled(buffer, sums, runs)
             elif paired:
-                add_pairs(buffer, line, outputs, cells_each, stride * run, taps, step * run)
+                add_pairs(buffer, sums, runs)
             else:
-                add_in_turn(buffer, line, outputs, cells_each, stride * run, taps, step * run)
-        if row_divisor[row] != divided_by:
-            divided_by = row_divisor[row]
+                add_in_turn(buffer, sums, runs)
+        if row_divisor[piece.row] != divided_by:
+            divided_by = row_divisor[piece.row]
             for j in range(out):
                 fill(by, j * run, (j + 1) * run, divided_by * col_divisor[j])
-        if divide(line, y, at, (high - low) * run, by, low * run):
-            wide_runs(
-                x, y, divided_by, col_divisor, at, low, high, base, rows, top, end, start, count, step, run, line
-            )  # fmt: skip
+        if divide(sums, y, piece.at, outputs * run, later(by, piece.low * run)):
+            sum_again(x, y, divided_by, col_divisor, piece, rows, windows, run, sums)
     alive(space)
-    alive(sums)
+    alive(totals)
     alive(divisors)
     alive(places)
 
@@ -211,13 +213,13 @@ def spread_runs(total: Any, out: int, buffer: Any, at: int, apart: int, run: int
 
 
 @helper
-def spread_unlike_runs(total: Any, out: int, gx: Any, at: int, width: int, start: Any, count: Any, step: int, run: int) -> None:
+def spread_unlike_runs(total: Any, gx: Any, at: int, line: Any, windows: Any, run: int) -> None:
     """Each total to the cells of its window, where the windows along a row are not all alike."""
     n = lanes(total)
-    fill(gx, at, at + width * run, 0)
-    for j in range(out):
-        for i in range(count[j]):
-            to, c = at + (start[j] + i * step) * run, 0
+    fill(gx, at, at + line.width * run, 0)
+    for j in range(line.out):
+        for i in range(windows.count[j]):
+            to, c = at + (windows.start[j] + i * windows.step) * run, 0
             while c < run:
                 value = load(total, j * run + c)
                 if c + n <= run:
@@ -229,34 +231,31 @@ def spread_unlike_runs(total: Any, out: int, gx: Any, at: int, width: int, start
 
 @kernel
 def mean_runs_back(
-    g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, ptr: Any, outs: Any, run: int,
-    first: int, last: int,
-) -> None:  # fmt: skip
+    g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, run: int, first: int, last: int
+) -> None:
     """The rows `first` to `last` of all planes of the gradient, as `mean_rows_back` does it for one channel."""
-    outer, plane, out, step, width, taps, stride, before, _, _, (_, _, start, count) = unpacked(plan)
-    n, ahead, height = lanes(zero), max(taps - 1, 0) * step * run, plane // width
-    space = np.zeros(ahead + max(before + width, out * stride) * run + 4 * n if taps else 0, zero.dtype)
-    sums, added, divisors = (
-        np.zeros(out * run + n, zero.dtype),
-        np.zeros(out * run + n, zero.dtype),
-        np.ones(out * run + n, zero.dtype),
-    )
-    places = np.empty(len(outs), np.int64)
-    for q in range(len(outs)):
-        places[q] = outs[q] * run
+    line, windows, _ = unpacked(plan)
+    width, out, taps, stride, step = line.width, line.out, line.taps, line.stride, line.step
+    n, ahead, height = lanes(zero), max(taps - 1, 0) * step * run, windows.rows
+    space = np.zeros(ahead + max(line.before + width, out * stride) * run + 4 * n if taps else 0, zero.dtype)
+    sums, added = np.zeros(out * run + n, zero.dtype), np.zeros(out * run + n, zero.dtype)
+    divisors, places = np.ones(out * run + n, zero.dtype), np.empty(windows.ptr[height], np.int64)
+    for q in range(len(places)):
+        places[q] = windows.places[q] * run
     for i in range(out * run):
         divisors[i] = col_divisor[i // run]
-    buffer, total, rows, by, outs = address(space), address(sums), address(added), address(divisors), address(places)
-    g, gx, ptr, row_divisor = address(g), address(gx), address(ptr), address(row_divisor)
-    base, i = first // height * outer * out * run, first % height
+    buffer, total, some, by, moved = address(space), address(sums), address(added), address(divisors), address(places)
+    g, gx, row_divisor = address(g), address(gx), address(row_divisor)
+    base, i = first // height * windows.plane * run, first % height
     for job in range(first, last):
         at = job * width * run
-        if job > first and i > 0 and same_list(ptr, outs, i):
+        if job > first and i > 0 and as_before(windows, i):
             copy_row(gx, at, width * run)
         else:
-            add_outputs(g, base, outs, ptr[i], ptr[i + 1], row_divisor, by, out * run, rows, total)
+            rows = Rows(moved, windows.ptr[i], windows.ptr[i + 1])
+            add_outputs(g, base, rows, row_divisor, by, out * run, some, total)
             if taps == 0:
-                spread_unlike_runs(total, out, gx, at, width, start, count, step, run)
+                spread_unlike_runs(total, gx, at, line, windows, run)
             else:
                 if uses_up(taps):
                     fill(buffer, 0, len(space), 0)
@@ -264,10 +263,10 @@ def mean_runs_back(
                     spread_out(total, out * run, buffer, ahead, stride)
                 else:
                     spread_runs(total, out, buffer, ahead, stride * run, run)
-                spans(buffer, before * run, gx, at, width * run, taps, step * run, 1)
+                spans(buffer, line.before * run, gx, at, width * run, taps, step * run, 1)
         i += 1
         if i == height:
-            i, base = 0, base + outer * out * run
+            i, base = 0, base + windows.plane * run
     alive(space)
     alive(sums)
     alive(added)

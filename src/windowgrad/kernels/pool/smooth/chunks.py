@@ -1,7 +1,7 @@
 """The smooth maximum of one region that is a whole large plane: of its chunks, and then of what these gave.
 
 The smooth maximum of smooth maxima is that of all their cells, so both steps are the operator itself, in float64, and the
-derivatives follow by the chain rule. Weights are kept for a chunk at a time.
+derivatives follow by the chain rule. Weights are kept for a chunk at a time. `is_one_large_region` chooses it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Parts of the work that fit into a cache: several small planes at a time, or some rows of a large one with what they see."""
+"""Smooth maximum by work that fits into a cache: several small planes at a time, or strips of a large one with what they see.
+
+`over_outputs` and `over_cells` choose by the size of a plane, and share the work between threads.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,20 @@ from windowgrad.kernels.runtime.buffers import LEAST, empty
 from windowgrad.kernels.runtime.threads import run
 
 CELLS = 1 << 16
-"""How many cells a part of several planes has, or a little more."""
+"""How many cells several small planes have together, or a little more."""
 
 LARGE = 1 << 18
-"""A plane with more cells is cut into parts of about half as many."""
+"""A plane with more cells is cut into strips of about half as many."""
 
 NONE = np.empty(0, np.intp)
 
 WASTE = 1.5
-"""How often a cell may be worked on, in the mean over the parts of a plane; else the parts are larger."""
+"""How often a cell may be worked on, in the mean over the strips of a plane; else the strips are larger."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows of one plane: `plan` makes the outputs `out_low` to `out_high` from the cells `low` to `high`.
+class StripPlan:
+    """A strip, or a whole plane: `plan` makes the outputs `out_low` to `out_high` from the cells `low` to `high`.
 
     All that the cells `kept_low` to `kept_high` are seen by is among those outputs.
     """
@@ -64,7 +67,7 @@ class Part:
 
 
 class Scratch:
-    """Memory of one thread for what it computes on the way, the same from part to part."""
+    """Memory of one thread for what it computes on the way, the same from strip to strip."""
 
     def __init__(self) -> None:
         self.block = np.empty(0)
@@ -77,26 +80,26 @@ class Scratch:
         return [self.block[low:high] for low, high in pairwise(ends)]
 
 
-Work = Callable[[Part, int, int, Scratch], None]
+Work = Callable[[StripPlan, int, int, Scratch], None]
 
 
-def whole(p: Plan) -> Part:
-    return Part(p, 0, p.plane_in, 0, p.plane_out, 0, p.plane_in)
+def whole(p: Plan) -> StripPlan:
+    return StripPlan(p, 0, p.plane_in, 0, p.plane_out, 0, p.plane_in)
 
 
-def by_outputs(p: Plan, first: int, last: int) -> Part:
-    """The part with the output rows first to last."""
+def by_outputs(p: Plan, first: int, last: int) -> StripPlan:
+    """The strip with the output rows first to last."""
     return cut(p, first, last, p.plane_in, 0)
 
 
-def by_cells(p: Plan, first: int, last: int) -> Part:
-    """The part that is needed for the gradient of the input rows first to last."""
+def by_cells(p: Plan, first: int, last: int) -> StripPlan:
+    """The strip that is needed for the gradient of the input rows first to last."""
     seen_by = p.back_rows[p.back_ptr[first] : p.back_ptr[last]]
     low, high = (int(seen_by.min()) // p.out, int(seen_by.max()) // p.out + 1) if len(seen_by) else (0, 0)
     return cut(p, low, high, first * p.width, last * p.width)
 
 
-def cut(p: Plan, first: int, last: int, kept_low: int, kept_high: int) -> Part:
+def cut(p: Plan, first: int, last: int, kept_low: int, kept_high: int) -> StripPlan:
     ptr = p.ptr[first : last + 1]
     rows = p.rows[ptr[0] : ptr[-1]]
     low = min(int(rows.min(initial=p.plane_in)), kept_low)
@@ -111,32 +114,32 @@ def cut(p: Plan, first: int, last: int, kept_low: int, kept_high: int) -> Part:
         row_inside=p.row_inside[first:last],
         plane_in=high - low,
     )
-    return Part(plan, low, high, first * p.out, last * p.out, kept_low, kept_high)
+    return StripPlan(plan, low, high, first * p.out, last * p.out, kept_low, kept_high)
 
 
-def bounds(p: Plan, rows: int, take: Callable[[Plan, int, int], Part]) -> list[int]:
-    """Where to cut `rows` rows: a part has few cells, but not so few that its neighbours do most of its work again."""
+def bounds(p: Plan, rows: int, take: Callable[[Plan, int, int], StripPlan]) -> list[int]:
+    """Where to cut `rows` rows: a strip has few cells, but not so few that its neighbours do most of its work again."""
     step = max(1, rows * LARGE // (2 * p.plane_in)) if p.plane_in > LARGE else rows
     while step < rows:
         middle = (rows - step) // 2
-        part = take(p, middle, middle + step)
-        if (part.high - part.low) * rows <= WASTE * step * p.plane_in:
+        strip = take(p, middle, middle + step)
+        if (strip.high - strip.low) * rows <= WASTE * step * p.plane_in:
             break
         step *= 2
     return [*range(0, rows, step), rows]
 
 
 def over_outputs(p: Plan, planes: int, size: int, work: Work) -> None:
-    """`work(part, first, last, scratch)` for parts with all outputs of the planes first to last, on several threads."""
+    """`work(strip, first, last, scratch)` for strips with all outputs of the planes first to last, on several threads."""
     over(p, planes, size, work, p.outer, by_outputs)
 
 
 def over_cells(p: Plan, planes: int, size: int, work: Work) -> None:
-    """The same for parts that keep all cells."""
+    """The same for strips that keep all cells."""
     over(p, planes, size, work, p.plane_in // p.width, by_cells)
 
 
-def over(p: Plan, planes: int, size: int, work: Work, rows: int, take: Callable[[Plan, int, int], Part]) -> None:
+def over(p: Plan, planes: int, size: int, work: Work, rows: int, take: Callable[[Plan, int, int], StripPlan]) -> None:
     cuts = bounds(p, rows, take)
     if len(cuts) > 2:
         places = [(plane, *cut) for plane in range(planes) for cut in pairwise(cuts)]
@@ -148,11 +151,11 @@ def over(p: Plan, planes: int, size: int, work: Work, rows: int, take: Callable[
 
         run(some_rows, len(places), size)
         return
-    part, group = whole(p), max(1, CELLS // p.plane_in)
+    plane, group = whole(p), max(1, CELLS // p.plane_in)
 
     def some_planes(first: int, last: int) -> None:
         scratch = Scratch()
         for low in range(first, last, group):
-            work(part, low, min(low + group, last), scratch)
+            work(plane, low, min(low + group, last), scratch)
 
     run(some_planes, planes, size)
