@@ -54,7 +54,7 @@ def test_a_gradient_of_foreign_arrays_names_theirs():
 def test_a_zarr_array_is_read_lazily_or_at_once_as_the_error_says():
     x = zarr.array(np.arange(16.0).reshape(4, 4), chunks=(2, 2))
     with pytest.raises(
-        wg.KindError, match=r"dask\.array\.from_zarr\(x\) computes lazily, x\[\.\.\.\] reads it all into memory"
+        wg.KindError, match=r"use dask\.array\.from_zarr\(x\) to compute lazily, or x\[\.\.\.\] to read it into memory"
     ):
         wg.max_pool2d(x, 2)
     assert wg.max_pool2d(da.from_zarr(x), 2).compute().tolist() == wg.max_pool2d(x[...], 2).tolist() == [[5, 7], [13, 15]]

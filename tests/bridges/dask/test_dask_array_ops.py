@@ -264,7 +264,7 @@ def test_wrong_shapes_dtypes_and_kinds_are_refused_at_once():
     x = never((6, 8), (4, 3))
     with pytest.raises(WindowError, match=r"a of shape \(6, 8\) and b of shape \(6, 7\).*\[add\("):
         wg.add(x, x[:, :7])
-    with pytest.raises(WindowError, match=r"shape=\(5, 5\): has 25 cells"):
+    with pytest.raises(WindowError, match=r"shape=\(5, 5\): has 25 elements"):
         wg.reshape(x, (5, 5))
     with pytest.raises(WindowError, match="axis=2"):
         wg.sum(x, 2)

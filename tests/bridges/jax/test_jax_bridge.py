@@ -202,7 +202,7 @@ def test_memory_that_jax_took_over_is_not_used_again_while_it_holds_it() -> None
         (lambda: wg.max_pool1d(jnp.zeros(3), 4), wg.WindowError, r"covers 4 cells.*\[max_pool1d\(x: float32\(3,\)"),
         (lambda: jax.jit(lambda x: wg.max_pool1d(x, 4))(jnp.zeros(3)), wg.WindowError, r"covers 4 cells.*\[max_pool1d\(x:"),
         (lambda: wg.max_pool1d(jnp.zeros(4), 2, padding=3, empty="raise"), wg.WindowError, "covers no cell"),
-        (lambda: wg.avg_pool1d(jnp.zeros(4, jnp.complex64), 2), wg.KindError, "an array of complex64"),
+        (lambda: wg.avg_pool1d(jnp.zeros(4, jnp.complex64), 2), wg.KindError, "unsupported dtype complex64"),
         (lambda: wg.avg_pool1d(jax.random.split(jax.random.key(0)), 2), wg.KindError, "x: unsupported dtype key"),
         (lambda: wg.conv1d(jnp.zeros((1, 4)), jnp.zeros((1, 1, 2)), [1.0]), wg.KindError, "bias: must be a JAX or NumPy array"),
         (
@@ -210,8 +210,8 @@ def test_memory_that_jax_took_over_is_not_used_again_while_it_holds_it() -> None
             wg.KindError,
             "weight: unsupported dtype object",
         ),
-        (lambda: wg.conv1d(jnp.zeros((1, 4)), np.ma.zeros((1, 1, 2))), wg.KindError, "weight: a masked array"),
-        (lambda: wg.max_pool1d(jnp.zeros(4), 2, out=np.zeros(2)), wg.KindError, "out: can be given with NumPy arrays only"),
+        (lambda: wg.conv1d(jnp.zeros((1, 4)), np.ma.zeros((1, 1, 2))), wg.KindError, "weight: must not be a masked array"),
+        (lambda: wg.max_pool1d(jnp.zeros(4), 2, out=np.zeros(2)), wg.KindError, "out: only supported with NumPy arrays"),
         (lambda: wg.smooth_max_pool1d(jnp.zeros(4), 2, beta=Fraction(10**400)), wg.OptionError, "too large for float64"),
     ],
 )
