@@ -12,10 +12,10 @@ from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv import share as conv_share
 from windowgrad.kernels.conv.choose import Grouped, grouped
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
-from windowgrad.kernels.vector.tiles import BYTES, ROWS, VECTORS
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 from windowgrad.params import ConvParams, TransposeParams
 
-LANES = BYTES // 4
+LANES = WIDE_BYTES // 4
 PANEL = VECTORS * LANES
 ROLES = {"forward": FORWARD, "input": INPUT, "weight": WEIGHT}
 MARK = -4096.0

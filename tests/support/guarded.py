@@ -27,7 +27,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 from numba.extending import intrinsic
 
-from windowgrad.kernels.conv.pointwise import ways as conv_matrices
+from windowgrad.kernels.conv.share import Room
 from windowgrad.kernels.pool.smooth import strips
 from windowgrad.kernels.runtime import buffers, threads
 
@@ -289,7 +289,7 @@ class GuardedPool(threads.Pool):
 def exact_memory(at: str = "end", poison: int = NAN) -> Iterator[None]:
     """Every array that the library makes is guarded, poisoned and no larger than asked for, on all its threads."""
     replaced = [
-        (type(conv_matrices.room), "get", exact_room),
+        (Room, "get", exact_room),
         (strips.Scratch, "arrays", exact_scratch),
         (threads, "pool", helpers()),
         (buffers, "pool", buffers.Pool(0)),

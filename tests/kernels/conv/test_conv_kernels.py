@@ -7,15 +7,18 @@ import pytest
 
 import windowgrad as wg
 from windowgrad.geometry import Sliding, place_of
-from windowgrad.kernels.conv import bias_gradient as conv_bias
-from windowgrad.kernels.conv import entry as convolution
-from windowgrad.kernels.conv import plan as conv_plan
-from windowgrad.kernels.conv.gemm import windows as conv_windows
+from windowgrad.kernels.conv import entry
+from windowgrad.kernels.conv.bias_gradient import channel_sums
+from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces
+from windowgrad.kernels.conv.plan import forwards
+from windowgrad.kernels.conv.records import InAxes, Range
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.runtime.jit import compiled
-from windowgrad.kernels.vector import masked as conv_copy
-from windowgrad.kernels.vector import tiles as microkernel
-from windowgrad.kernels.vector import transpose as conv_turn
+from windowgrad.kernels.vector.masked import HUGE, strange_cell, strange_lanes
+from windowgrad.kernels.vector.ops import address, alive, later
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES, registers
+from windowgrad.kernels.vector.tiles import Factor, Matrix, multiply_tile
+from windowgrad.kernels.vector.transpose import turn, turn_add
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 
@@ -33,16 +36,17 @@ def whole(*shape, dtype=np.float32):
 
 @compiled
 def tiles(a, b, k, vectors, packed, rows, pitch):
-    microkernel.multiply_packed(a, 3, b, 5, pitch, k, vectors, packed)
-    microkernel.multiply_rows(a, 3, k + 1, b, 5, pitch, k, vectors, rows)
+    numbers, cells = later(address(a), 3), Matrix(later(address(b), 5), pitch)
+    multiply_tile(Factor(numbers, 1, ROWS), cells, k, vectors, address(packed))
+    multiply_tile(Factor(numbers, k + 1, 1), cells, k, vectors, address(rows))
 
 
 @every_float
 @pytest.mark.parametrize("vectors", [1, 2, 3])
 @pytest.mark.parametrize("k", [1, 2, 7])
 def test_a_tile_is_the_product_of_its_panels_in_every_lane(dtype, vectors, k):
-    lanes, rows = microkernel.BYTES // np.dtype(dtype).itemsize, microkernel.ROWS
-    length, pitch = microkernel.VECTORS * lanes, microkernel.VECTORS * lanes + 3
+    lanes, rows = WIDE_BYTES // np.dtype(dtype).itemsize, ROWS
+    length, pitch = VECTORS * lanes, VECTORS * lanes + 3
     a, b = whole(3 + rows * (k + 1), dtype=dtype), whole(5 + k * pitch, dtype=dtype)
     by_k, by_row = np.full((2, rows * length), 99, dtype)
     tiles(a, b, k, vectors, by_k, by_row, pitch)
@@ -58,19 +62,20 @@ def test_a_tile_is_the_product_of_its_panels_in_every_lane(dtype, vectors, k):
     ("features", "size"), [("+sse2,+avx,+avx512f", (64, 8, 3)), ("+avx,-avx512f", (32, 4, 3)), ("+neon", (16, 4, 3))]
 )
 def test_the_sums_of_a_tile_fit_in_the_registers(features, size):
-    assert microkernel.registers(features) == size
+    assert registers(features) == size
     assert size[1] * size[2] + size[2] + 1 <= (32 if "+avx512f" in features else 16)
 
 
 @compiled
 def turned(to, x, pitch, stride):
-    conv_turn.turn(to, 2, pitch, x, 1, stride)
-    conv_turn.turn_add(to, 2, pitch, x, 1, stride)
+    into, square = Matrix(later(address(to), 2), pitch), Matrix(later(address(x), 1), stride)
+    turn(into, square)
+    turn_add(into, square)
 
 
 @every_float
 def test_a_square_is_turned_around(dtype):
-    rows = microkernel.ROWS
+    rows = ROWS
     x, to = whole(1 + rows * 11, dtype=dtype), np.zeros(2 + rows * 13, dtype)
     turned(to, x, 13, 11)
     square = to[2:].reshape(rows, 13)
@@ -85,8 +90,10 @@ def test_a_square_is_turned_around(dtype):
 def packed(x, axes, first, count, taps, plane, image, channels, pitch, lanes, to):
     lists = np.zeros(3 * taps * count, np.int64)
     grid, size, step, table = axes
-    pieces = conv_windows.in_pieces(first, count, grid, size, step, table, 0, taps, image, lanes, pitch, lists, 0)
-    conv_windows.copy_pieces(to, 0, taps * pitch, x, 0, plane, channels, step[-1], lists, 0, pieces)
+    met = InAxes(len(grid), address(grid), address(size), address(step), address(table), image)
+    pieces = in_pieces(Range(first, first + count), met, Range(0, taps), lanes, pitch, address(lists))
+    copy_pieces(Matrix(address(to), taps * pitch), Matrix(address(x), plane), channels, step[-1], pieces)
+    alive(lists)
 
 
 GEOMETRIES = [
@@ -106,8 +113,8 @@ def test_a_panel_holds_the_cell_that_each_pixel_meets_at_each_tap(dtype, window)
     spatial = (9, 13, 7)[: window.rank] if window.rank > 1 else (211,)
     grid, images, channels = window.grid(spatial), 2, 3
     x = whole(images, channels, *spatial, dtype=dtype)
-    one = conv_plan.forwards(window, spatial, grid)
-    taps, pixels, lanes = len(one.places), images * one.pixels, microkernel.BYTES // x.itemsize
+    one = forwards(window, spatial, grid)
+    taps, pixels, lanes = len(one.places), images * one.pixels, WIDE_BYTES // x.itemsize
     for first, count in ((0, min(48, pixels)), (pixels // 3, min(29, pixels - pixels // 3)), (pixels - 1, 1)):
         pitch = count
         to = np.full(channels * taps * pitch + 2 * lanes, np.nan, dtype)
@@ -163,18 +170,24 @@ def test_sums_that_leave_float32_on_their_way_come_back():
 
 @compiled
 def strange(a, bits):
-    return conv_copy.strange_lanes(a, 0, bits)
+    return strange_lanes(a, 0, bits)
+
+
+@compiled
+def strange_last(a):
+    return strange_cell(a[-1])
 
 
 @every_float
 def test_strange_lanes_tell_small_numbers_from_those_that_are_not_finite(dtype):
-    lanes, least = microkernel.BYTES // np.dtype(dtype).itemsize, np.finfo(dtype).tiny
+    lanes, least = WIDE_BYTES // np.dtype(dtype).itemsize, np.finfo(dtype).tiny
     small, huge, normal = (0.0, -0.0, least / 2, -least / 4), (np.inf, -np.inf, np.nan), (least, -least, np.finfo(dtype).max)
     for value in (*small, *huge, *normal):
         a = np.ones(lanes, dtype)
         a[-1] = value
-        shift = conv_copy.HUGE if value in huge or np.isnan(value) else 0
+        shift = HUGE if value in huge or np.isnan(value) else 0
         expected = 0 if value in normal else 1 << lanes - 1 + shift
+        assert strange_last(a) == (0 if value in normal else 1 << shift)
         assert strange(a, (1 << lanes) - 1) == expected
         assert strange(a, (1 << lanes - 1) - 1) == 0
 
@@ -184,7 +197,7 @@ def test_strange_lanes_tell_small_numbers_from_those_that_are_not_finite(dtype):
 def test_zero_sums_are_looked_at_without_reading_the_output(groups, stride, monkeypatch):
     """Only what was multiplied is asked how small it is."""
     seen = []
-    monkeypatch.setattr(convolution, "magnitudes", lambda a: seen.append(a.size) or (1.0, True))
+    monkeypatch.setattr(entry, "magnitudes", lambda a: seen.append(a.size) or (1.0, True))
     x, w = np.zeros((2, 6, 20, 20), np.float32), np.ones((6, 6 // groups, 3, 3), np.float32)
     assert not wg.conv2d(x, w, groups=groups, stride=stride).any()
     assert seen == [x.size, w.size]
@@ -198,16 +211,16 @@ def test_zero_sums_are_looked_at_without_reading_the_output(groups, stride, monk
 def test_the_sums_of_channels_are_taken_in_float64(dtype, shape):
     """The numbers are so far apart that float32 would lose the small ones."""
     g = np.where(rng.integers(0, 2, shape), 2.0**12, 2.0**-14).astype(dtype)
-    sums = conv_bias.channel_sums(g, 1)
+    sums = channel_sums(g, 1)
     assert sums.dtype == np.float64
     assert (sums == g.astype(np.float64).sum(axis=(0, *range(2, g.ndim)))).all()
 
 
 def test_the_sums_of_channels_reach_over_all_axes_before_them():
     g = whole(2, 3, 4, 5)
-    assert (conv_bias.channel_sums(g, 2) == g.sum(axis=(0, 1, 3))).all()
-    assert (conv_bias.channel_sums(g[:, :, :, ::2], 2) == g[:, :, :, ::2].sum(axis=(0, 1, 3))).all()
-    assert (conv_bias.channel_sums(g, 0) == g.sum(axis=(1, 2, 3))).all()
+    assert (channel_sums(g, 2) == g.sum(axis=(0, 1, 3))).all()
+    assert (channel_sums(g[:, :, :, ::2], 2) == g[:, :, :, ::2].sum(axis=(0, 1, 3))).all()
+    assert (channel_sums(g, 0) == g.sum(axis=(1, 2, 3))).all()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
@@ -227,7 +240,7 @@ def test_the_gradient_of_the_bias_has_the_same_bits_in_every_layout(rule, dtype)
     }
     found = {name: OPS[rule].vjp(params, x, w, x[0, :, 0, 0], one)[2] for name, one in layouts.items()}
     assert {name: gradient.tobytes() for name, gradient in found.items()} == dict.fromkeys(found, found["C"].tobytes())
-    assert conv_bias.channel_sums(layouts["F"], 1).tobytes() == conv_bias.channel_sums(g, 1).tobytes()
+    assert channel_sums(layouts["F"], 1).tobytes() == channel_sums(g, 1).tobytes()
 
 
 # --- dtypes ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv import entry as convolution
-from windowgrad.kernels.conv import exact as conv_exact
+from windowgrad.kernels.conv.exact import INPUT, WEIGHT
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 
@@ -51,5 +51,5 @@ def test_a_gradient_that_is_not_needed_is_not_computed(name, monkeypatch):
     for needs in itertools.product((False, True), repeat=3):
         seen.clear()
         op.vjp(params, *given, needs=needs)
-        roles = (conv_exact.INPUT, conv_exact.WEIGHT, "bias")
+        roles = (INPUT, WEIGHT, "bias")
         assert seen == [role for role, need in zip(roles, needs, strict=True) if need]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels.conv.depthwise import boxes as conv_planes
+from windowgrad.kernels.conv.depthwise import boxes
 from windowgrad.kernels.runtime import threads
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams
@@ -68,7 +68,7 @@ def product_by_product(params, x, w, b, g):
 def test_every_plane_is_convolved_as_defined(geometry, dtype):
     made = case(geometry, dtype)
     window, spatial, grid = made[0].window, made[1].shape[2:], made[4].shape[2:]
-    assert all(conv_planes.plan(window, spatial, grid, back) for back in (False, True))
+    assert all(boxes.plan(window, spatial, grid, back) for back in (False, True))
     for found, expected in zip(results(*made), product_by_product(*made), strict=True):
         assert found.dtype == dtype
         assert (found == expected).all()
@@ -103,11 +103,11 @@ def test_what_is_not_finite_reaches_only_the_sums_that_meet_it(geometry, which):
 
 def test_a_plane_too_large_for_a_box_is_convolved_without_one():
     made = case(((300, 301), (3, 3), (1, 1), (1, 1), (1, 1)), images=1)
-    assert conv_planes.plan(made[0].window, (300, 301), (300, 301), False) is None
+    assert boxes.plan(made[0].window, (300, 301), (300, 301), False) is None
     for found, expected in zip(results(*made), product_by_product(*made), strict=True):
         assert (found == expected).all()
 
 
 def test_padding_far_larger_than_the_plane_is_not_copied():
     window = Sliding((3, 3), (1, 1), ((40, 40), (40, 40)), (40, 40))
-    assert conv_planes.plan(window, (5, 5), window.grid((5, 5)), False) is None
+    assert boxes.plan(window, (5, 5), window.grid((5, 5)), False) is None

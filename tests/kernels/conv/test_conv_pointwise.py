@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels.conv import choose as conv_grouped
-from windowgrad.kernels.conv.pointwise import products as conv_pointwise
-from windowgrad.kernels.conv.pointwise import ways as conv_matrices
+from windowgrad.kernels.conv.pointwise import products, ways
 from windowgrad.kernels.runtime import threads
-from windowgrad.kernels.vector.tiles import BYTES, ROWS, VECTORS
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 
 rng = np.random.default_rng(5)
-LANES = BYTES // 4
+LANES = WIDE_BYTES // 4
 PANEL = VECTORS * LANES
 POINT = Sliding((1,), 1)
 KINDS = {"conv": ConvParams(POINT), "conv_transpose": TransposeParams(POINT)}
@@ -27,16 +25,12 @@ def whole(*shape, dtype=np.float32):
 @pytest.fixture
 def used(monkeypatch):
     """The kernels that were used."""
-    names, multiply = [], conv_matrices.multiply
-    monkeypatch.setattr(
-        conv_grouped.conv_matrices,
-        "multiply",
-        lambda kernel, *args: names.append(kernel.__name__) or multiply(kernel, *args),
-    )
+    names, multiply = [], ways.multiply
+    monkeypatch.setattr(ways, "multiply", lambda kernel, *args: names.append(kernel.__name__) or multiply(kernel, *args))
     return names
 
 
-PIXELS = [LANES, PANEL, PANEL + 1, PANEL + conv_pointwise.FEW, PANEL + conv_pointwise.FEW + 1, 2 * PANEL + LANES + 3, 700]
+PIXELS = [LANES, PANEL, PANEL + 1, PANEL + products.FEW, PANEL + products.FEW + 1, 2 * PANEL + LANES + 3, 700]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -56,7 +50,7 @@ def test_each_rule_is_the_product_of_its_matrices(dtype, pixels, ins, outs, used
     gx, gw, _ = op.vjp(params, x, w, bias, g)
     assert (gx == m.T @ g).all()
     assert (gw[:, :, 0] == np.einsum("nop,ncp->oc", g, x)).all()
-    assert used == ["by_rows"] * 3 + ["by_columns"] + ["by_pixels"] * (pixels > conv_matrices.SMALL)
+    assert used == ["by_rows"] * 3 + ["by_columns"] + ["by_pixels"] * (pixels > ways.SMALL)
 
 
 @pytest.mark.parametrize("pixels", [PANEL + 1, 4 * PANEL + 4])

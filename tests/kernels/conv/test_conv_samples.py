@@ -7,11 +7,11 @@ from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv.choose import grouped
 from windowgrad.kernels.conv.exact import FORWARD, INPUT
 from windowgrad.kernels.runtime import threads
-from windowgrad.kernels.vector.tiles import BYTES, ROWS, VECTORS
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 
-PANEL = VECTORS * BYTES // 4
+PANEL = VECTORS * WIDE_BYTES // 4
 BATCH = 6
 PATHS = {  # name: (window, groups, spatial, channels of the input and of the output)
     "pointwise": (Sliding((1, 1), 1), 1, (9, PANEL // 3 + 1), (ROWS + 3, ROWS + 1)),

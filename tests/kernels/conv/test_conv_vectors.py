@@ -10,7 +10,7 @@ PLAIN = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": "+sse2,+cx8,+fxsr,+mm
 CODE = """
 import numpy as np
 from windowgrad.geometry import Sliding
-from windowgrad.kernels.vector.tiles import BYTES
+from windowgrad.kernels.vector.registers import WIDE_BYTES
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams
 
@@ -20,7 +20,7 @@ for images, ins, outs in ((1, 8, 13), (2, 7, 13), (2, 6, 4)):
     w = rng.integers(-3, 4, (outs, ins, 1, 1)).astype(np.float64)
     _, gw = OPS["conv"].vjp(ConvParams(Sliding((1, 1), 1)), x, w, g, needs=(False, True))
     assert (gw[:, :, 0, 0] == np.einsum("nohw,nchw->oc", g, x)).all()
-print(BYTES)
+print(WIDE_BYTES)
 """
 
 

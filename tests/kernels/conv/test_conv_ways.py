@@ -14,7 +14,7 @@ from windowgrad.kernels.conv.choose import WAYS
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.vector.masked import HUGE
-from windowgrad.kernels.vector.tiles import ROWS
+from windowgrad.kernels.vector.registers import ROWS
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 
@@ -35,7 +35,7 @@ def forced(made, role, way, out, adds=False):
     """The strange lanes that a kernel gives; everything it reads is as before, and so is what stands around its arrays."""
     operands, bias = made.operands(role), made.bias[role] * (0 if adds else 1)
     before = [a.tobytes() for a in (*operands, bias)]
-    strange = way.run(made.conv.told(role), *operands, bias, out, adds)
+    strange = way.compute(made.conv.told(role), *operands, bias, out, adds)
     assert [a.tobytes() for a in (*operands, bias)] == before
     assert all(map(untouched, (out, *operands)))
     return strange

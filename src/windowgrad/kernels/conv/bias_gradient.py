@@ -1,4 +1,10 @@
-"""The gradient of the bias: the sum of each channel, in float64 and in an order that the shape alone decides."""
+"""The gradient of the bias: the sum of each channel, in float64 and in an order that the shape alone decides.
+
+Chosen for every bias that needs its gradient (`conv_vjp` in `entry.py`). Threads share channels; a channel is summed over its
+images with four vectors, which are added at the end, lane by lane.
+
+Measured and rejected: NumPy's sum in float64, which took a quarter of a depthwise backward pass.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.arrays import writeable
+from windowgrad.kernels.arrays import Array, writeable
 from windowgrad.kernels.runtime.jit import kernel
 from windowgrad.kernels.runtime.threads import run
-from windowgrad.kernels.vector import types as vectors
 from windowgrad.kernels.vector.ops import address, alive, lanes, later, load_as, load_part_as, splat, store
-
-Array = np.ndarray[Any, Any]
+from windowgrad.kernels.vector.types import BYTES
 
 
 @kernel
@@ -50,7 +54,7 @@ def channel_sums(g: Array, axis: int) -> Array:
     images, plane = math.prod(g.shape[:axis]), math.prod(g.shape[axis + 1 :])
 
     def task(first: int, last: int) -> None:
-        sum_channels(cells, totals, np.empty(vectors.BYTES // totals.itemsize), images, plane, first, last)
+        sum_channels(cells, totals, np.empty(BYTES // totals.itemsize), images, plane, first, last)
 
     run(task, len(totals), cells.nbytes)
     return totals

@@ -1,4 +1,14 @@
-"""The convolution of given shapes, and which kernel computes it."""
+"""The convolution of given shapes, and which kernel computes it.
+
+`WAYS` lists the kernels of each role, the fastest first. A kernel may be used where its predicate `holds`, in `ways.py` of its
+folder, and is used where it is also `worth` it:
+
+    pointwise/   windows of one cell, one group: products of matrices that are read where they stand
+    depthwise/   each channel by itself: three rows at a time, shifted loads of a box, or lists of pieces
+    gemm/        everything else: packed panels
+
+`exact.py` is asked by `entry.py`, for integers, for numbers that are not finite, and for irregular geometries.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.conv import exact as conv_exact
-from windowgrad.kernels.conv import plan as conv_plan
-from windowgrad.kernels.conv.depthwise import ways as conv_boxes
-from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
-from windowgrad.kernels.conv.gemm import ways as conv_packed
-from windowgrad.kernels.conv.plan import Array, Shape
-from windowgrad.kernels.conv.pointwise import ways as conv_matrices
+from windowgrad.kernels.conv.depthwise.ways import LISTS, LISTS_WEIGHT, NINE_WEIGHT, SHIFTED, SHIFTED_WEIGHT, THREE
+from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT, every_product
+from windowgrad.kernels.conv.gemm.ways import PRODUCTS, WEIGHT_PRODUCTS
+from windowgrad.kernels.conv.plan import Array, Shape, is_regular
+from windowgrad.kernels.conv.pointwise.ways import POINTWISE, POINTWISE_WEIGHT
 from windowgrad.kernels.conv.shapes import WORK, Pass, Way
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import ConvParams, TransposeParams
 
 WAYS: dict[int, tuple[Way, ...]] = {
-    FORWARD: (conv_matrices.PLANES, conv_boxes.THREE, conv_boxes.SHIFTED, conv_packed.DEPTHWISE, conv_packed.PRODUCTS),
-    INPUT: (conv_matrices.PLANES, conv_boxes.THREE, conv_boxes.SHIFTED, conv_packed.DEPTHWISE, conv_packed.PRODUCTS),
-    WEIGHT: (
-        conv_matrices.WEIGHT,
-        conv_boxes.NINE_WEIGHT,
-        conv_boxes.SHIFTED_WEIGHT,
-        conv_packed.DEPTHWISE_WEIGHT,
-        conv_packed.WEIGHT_PRODUCTS,
-    ),
+    FORWARD: (POINTWISE, THREE, SHIFTED, LISTS, PRODUCTS),
+    INPUT: (POINTWISE, THREE, SHIFTED, LISTS, PRODUCTS),
+    WEIGHT: (POINTWISE_WEIGHT, NINE_WEIGHT, SHIFTED_WEIGHT, LISTS_WEIGHT, WEIGHT_PRODUCTS),
 }
 """The kernels of each role, the fastest first. The first that may be used and is worth it is taken; the last may always be."""
 
@@ -43,7 +45,7 @@ class Grouped:
         self.images, self.outs, self.ins = math.prod(y[: len(y) - rank - 1]), w[0] // params.groups, w[1]
         self.spatial, self.grid, self.kernel = x[len(x) - rank :], y[len(y) - rank :], w[2:]
         terms = self.images * self.groups * self.outs * self.ins * math.prod(self.grid) * math.prod(self.kernel)
-        self.work, self.regular = terms // WORK, terms > 0 and conv_plan.is_regular(params.window, self.spatial)
+        self.work, self.regular = terms // WORK, terms > 0 and is_regular(params.window, self.spatial)
         self.choices: dict[tuple[int, int], tuple[Way, Pass]] = {}
 
     @cached_property
@@ -84,7 +86,7 @@ class Grouped:
         Gives the strange lanes of the result (see HUGE).
         """
         way, one = self.chosen(role, out.itemsize)
-        return way.run(one, a, b, bias, out, adds)
+        return way.compute(one, a, b, bias, out, adds)
 
     def beside_padding(self, role: int) -> int:
         """Which of the two factors of a product a padded cell meets, as a zero, in the kernels of `WAYS`."""
@@ -101,7 +103,7 @@ class Grouped:
         jobs = self.groups * (self.images * self.outs, self.images * self.ins, self.outs * self.ins)[role]
 
         def task(first: int, last: int) -> None:
-            conv_exact.every_product(role, x, w, y, sizes, (*axes, low, high, cell), first, last)
+            every_product(role, x, w, y, sizes, (*axes, low, high, cell), first, last)
 
         run(task, jobs, self.work)
 

@@ -19,9 +19,9 @@ from windowgrad.arguments import counted
 from windowgrad.dtypes import conv_dtype, derivative_of, is_float, promoted
 from windowgrad.errors import WindowError
 from windowgrad.kernels.arrays import room, writeable
-from windowgrad.kernels.conv import exact as conv_exact
 from windowgrad.kernels.conv.bias_gradient import channel_sums
 from windowgrad.kernels.conv.choose import Grouped, grouped
+from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.range_check import magnitudes
 from windowgrad.kernels.runtime.buffers import empty
@@ -59,7 +59,7 @@ def total(conv: Grouped, role: int, pairs: Pairs, bias: Array, size: int, out: A
     strange = multiplied(conv, role, pairs, bias, y)
     if not strange:
         return y
-    if role == conv_exact.WEIGHT or conv.images == 1:
+    if role == WEIGHT or conv.images == 1:
         return reviewed(conv, role, pairs, bias, y, strange)
     return reviewed_by_sample(conv, role, pairs, bias, y, strange)
 
@@ -136,10 +136,10 @@ def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array, out: Arra
     conv, shape = grouped(params, x.shape, w.shape)
     extra = bias[0] if bias else no_bias(params, w)
     if is_float(dtype):
-        y = total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(shape), out)
+        y = total(conv, FORWARD, [(x, w)], extra, math.prod(shape), out)
     else:
         refuse_overflow(params, dtype, x, w, *bias)
-        y = exact_total(conv, conv_exact.FORWARD, [(x, w)], extra, math.prod(shape), dtype)
+        y = exact_total(conv, FORWARD, [(x, w)], extra, math.prod(shape), dtype)
     return y.astype(dtype, copy=False).reshape(shape)
 
 
@@ -160,7 +160,7 @@ def conv_jvp(params: ConvParams, *args: Array) -> Array:
     half = len(args) // 2
     (x, w), (dx, dw), dbias = args[:2], args[half : half + 2], args[half + 2 :]
     (conv, out), extra = grouped(params, x.shape, w.shape), dbias[0] if dbias else no_bias(params, w)
-    dy = total(conv, conv_exact.FORWARD, [(dx, w), (x, dw)], extra, math.prod(out))
+    dy = total(conv, FORWARD, [(dx, w), (x, dw)], extra, math.prod(out))
     primal = result_dtype(*(a.dtype for a in args[:half]))
     return dy.astype(derivative_of(primal, promoted(*(a.dtype for a in args[half:]))), copy=False).reshape(out)
 
@@ -172,8 +172,8 @@ def conv_vjp(params: ConvParams, *args: Array, needs: tuple[bool, ...] | None = 
     (conv, _), channel = grouped(params, x.shape, w.shape), g.ndim - params.window.rank - 1
     none = np.zeros(x.shape[channel], np.float32)
     rules: tuple[Callable[[], Array], ...] = (
-        lambda: total(conv, conv_exact.INPUT, [(g, w)], none, x.size),
-        lambda: total(conv, conv_exact.WEIGHT, [(x, g)], none[:0], w.size),
+        lambda: total(conv, INPUT, [(g, w)], none, x.size),
+        lambda: total(conv, WEIGHT, [(x, g)], none[:0], w.size),
         lambda: channel_sums(g, channel),
     )
     return tuple(

@@ -1,43 +1,66 @@
-"""Convolution product by product: for integers, for numbers that are not finite, and for geometries beyond machine integers.
+"""Convolution product by product, each rounded: for what the other kernels do not compute.
 
-A padded cell has no product here, not even a zero. Along an axis, tap t meets a real cell from output `low[t]` to
-`high[t]`, the first of them at `cell[t]`; the tables of all axes stand one after the other.
+Adds all products to the output, the input gradient or the weight gradient, by its role. A padded cell has no product here, not
+even a zero. Chosen by `conv/entry.py`, not by `WAYS`: for integers, for geometries that `plan.is_regular` refuses, and where a
+padded cell would meet an infinite weight or NaN.
+
+Not blocked: for each pair of planes and each tap, rows of cells. Along an axis, tap t meets a real cell from output `low[t]`
+to `high[t]`, the first of them at `cell[t]`; the tables of all axes stand one after the other.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.vector.ops import address, later
 
 FORWARD, INPUT, WEIGHT = 0, 1, 2
 """What is computed: the output, the gradient of the input, or that of the weight."""
 
 
+class Arrays(NamedTuple):
+    """The three arrays of a convolution; one of them is added to."""
+
+    x: Any
+    w: Any
+    y: Any
+
+
+class Tables(NamedTuple):
+    """The geometry: shapes of a plane of x and of y, the window and its steps, and for each tap low, high and cell."""
+
+    size: Any
+    grid: Any
+    kernel: Any
+    step: Any
+    low: Any
+    high: Any
+    cell: Any
+
+
 @helper
-def along(role: int, x: Any, i: int, step: int, w: Any, j: int, y: Any, k: int, count: int) -> None:
+def along(role: int, of: Arrays, step: int, count: int) -> None:
     """The products of one weight with a row of cells."""
     if role == FORWARD:
         for n in range(count):
-            y[k + n] += w[j] * x[i + n * step]
+            of.y[n] += of.w[0] * of.x[n * step]
     elif role == INPUT:
         for n in range(count):
-            x[i + n * step] += w[j] * y[k + n]
+            of.x[n * step] += of.w[0] * of.y[n]
     else:
-        total = w[j]
+        total = of.w[0]
         for n in range(count):
-            total += y[k + n] * x[i + n * step]
-        w[j] = total
+            total += of.y[n] * of.x[n * step]
+        of.w[0] = total
 
 
 @helper
-def planes(
-    role: int, x: Any, x_at: int, w: Any, w_at: int, y: Any, y_at: int, size: Any, grid: Any, kernel: Any, step: Any, low: Any,
-    high: Any, cell: Any, place: Any, entry: Any,
-) -> None:  # fmt: skip
-    """All products of one plane of the input and one of the output."""
+def planes(role: int, of: Arrays, tables: Tables, place: Any, entry: Any) -> None:
+    """All products of one plane of the input and one of the output. `place` and `entry` have space for a number per axis."""
+    size, grid, kernel, step, low, high, cell = tables
     rank = len(size)
     taps = 1
     for n in kernel:
@@ -57,7 +80,8 @@ def planes(
                 i = i * size[axis] + cell[e] + (place[axis] - low[e]) * step[axis]
                 k = k * grid[axis] + place[axis]
             last = entry[rank - 1]
-            along(role, x, x_at + i, step[rank - 1], w, w_at + t, y, y_at + k, high[last] - low[last])
+            row = Arrays(later(of.x, i), later(of.w, t), later(of.y, k))
+            along(role, row, step[rank - 1], high[last] - low[last])
             axis = rank - 2
             while axis >= 0:
                 place[axis] += 1
@@ -69,18 +93,19 @@ def planes(
 
 
 @kernel
-def every_product(
-    role: int, x: Any, w: Any, y: Any, sizes: Any, tables: Any, first: int, last: int,
-) -> None:  # fmt: skip
+def every_product(role: int, x: Any, w: Any, y: Any, sizes: Any, tables: Any, first: int, last: int) -> None:
     """Adds all products to what `role` computes, for its planes `first` to `last`.
 
-    Planes are those of the output, of the input, or the pairs of channels of the weight.
+    Planes are those of the output, of the input, or the pairs of channels of the weight. `sizes`: images, groups, and the
+    output and input channels of a group; `tables` as in `Tables`.
     """
-    (images, groups, outs, ins), (size, grid, kernel, step, low, high, cell) = sizes, tables
-    place, entry = np.zeros(len(size), np.int64), np.zeros(len(size), np.int64)
+    (images, groups, outs, ins), all_tables = sizes, Tables(*tables)
+    rank = len(all_tables.size)
+    place, entry = np.zeros(rank, np.int64), np.zeros(rank, np.int64)
     x_plane, y_plane, taps = 1, 1, 1
-    for axis in range(len(size)):
-        x_plane, y_plane, taps = x_plane * size[axis], y_plane * grid[axis], taps * kernel[axis]
+    for axis in range(rank):
+        x_plane, y_plane = x_plane * all_tables.size[axis], y_plane * all_tables.grid[axis]
+        taps *= all_tables.kernel[axis]
     for job in range(first, last):
         if role == FORWARD:
             image, o, c, many = job // (groups * outs), job % (groups * outs), 0, ins
@@ -93,9 +118,8 @@ def every_product(
             group = o // outs
             x_at = ((image * groups + group) * ins + c) * x_plane
             y_at = (image * groups * outs + o) * y_plane
-            planes(
-                role, x, x_at, w, (o * ins + c) * taps, y, y_at, size, grid, kernel, step, low, high, cell, place, entry
-            )  # fmt: skip
+            pair = Arrays(later(address(x), x_at), later(address(w), (o * ins + c) * taps), later(address(y), y_at))
+            planes(role, pair, all_tables, place, entry)
             if role == FORWARD:
                 c += 1
             elif role == INPUT:

@@ -1,4 +1,7 @@
-"""A convolution as kernels want it: which cells each pixel meets at each tap, and how the work is cut."""
+"""A convolution as kernels want it: which cells each pixel meets at each tap, and how the work of conv/gemm is blocked.
+
+A `Gather` is what `conv/pieces.py` lists from: the forward pass has one, the input gradient one for each phase of the stride.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels.vector.tiles import BYTES, ROWS, VECTORS
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -20,7 +23,7 @@ STEPS = 384
 """How many products a tile sums before it is put into the output: a panel of them stays in the second cache."""
 PANELS, WEIGHTS = 1 << 19, 1 << 20
 """Bytes of packed pixels and of packed weights at a time."""
-LARGEST = 1 << 30
+LARGEST_NUMBER = 1 << 30
 """Geometries with larger numbers are left to the exact kernel, whose tables hold any."""
 
 
@@ -29,7 +32,7 @@ class Gather:
     """Pixels of one grid, and what they meet: pixel o at tap t the cell o·step + taps[t]; it stands at origin + o·move.
 
     `places` says where each tap stands in the weight. Where possible all pixels are one row in `axes` and `out_axes`;
-    `own_axes` and `move` tell the axes as they are.
+    `own_axes` and `move` tell the axes as they are. `in_order`: pixel o meets cell o only, and stands at o.
     """
 
     pixels: int
@@ -38,6 +41,7 @@ class Gather:
     places: Array
     own_axes: tuple[Array, Array, Array, Array]
     move: Array
+    in_order: bool
 
 
 def strides(sizes: Shape) -> Shape:
@@ -62,7 +66,7 @@ def gather(
     axes = axes_of((pixels,), (pixels,), (1,), [(0,)]) if alike else own
     dense = move == strides(grid)
     out = np.array([pixels] if dense else grid, np.int64), np.array([1] if dense else move, np.int64), origin
-    return Gather(pixels, axes, out, np.array(places, dtype=np.int64), own, np.array(move, np.int64))
+    return Gather(pixels, axes, out, np.array(places, dtype=np.int64), own, np.array(move, np.int64), alike and dense)
 
 
 def axes_of(grid: Shape, size: Shape, step: Shape, taps: list[Shape]) -> tuple[Array, Array, Array, Array]:
@@ -107,17 +111,17 @@ def phases(window: Sliding, spatial: Shape) -> int:
 def is_regular(window: Sliding, spatial: Shape) -> bool:
     """Whether the packing kernels can tell this geometry, and with a list of taps that is worth its memory."""
     numbers = (*window.kernel, *window.stride, *window.dilation, *(n for pair in window.padding for n in pair))
-    return max(numbers) < LARGEST and math.prod(window.kernel) < 1 << 20 and phases(window, spatial) <= 1024
+    return max(numbers) < LARGEST_NUMBER and math.prod(window.kernel) < 1 << 20 and phases(window, spatial) <= 1024
 
 
-def run_of(taps: int) -> int:
+def listed_at_once(taps: int) -> int:
     """How many pixels of a plane are listed at a time: their pieces stay in the second cache."""
     return max(64, (1 << 14) // taps)
 
 
 def panel(itemsize: int) -> int:
     """Pixels of a panel."""
-    return VECTORS * BYTES // itemsize
+    return VECTORS * WIDE_BYTES // itemsize
 
 
 def blocks(itemsize: int, rows: int, channels: int, taps: int, panels: int) -> tuple[int, int, int, int]:

@@ -1,4 +1,8 @@
-"""How small the cells of an array are, zeros left out, and whether all are finite: one pass, and nothing is copied."""
+"""Passes over an array that copy nothing: how small its cells are, whether all are finite, which of them are strange.
+
+`magnitudes` is asked of the operands when a result is strange (see `conv/entry.py`); `any_strange` looks at a weight gradient
+once it is summed. Cells are compared as integers, AT_A_TIME vectors at a time.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,16 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.runtime.jit import kernel
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.kernels.vector.loops import INT, Emitter
+from windowgrad.kernels.vector.masked import interval, strange_lanes
 from windowgrad.kernels.vector.ops import address
+from windowgrad.kernels.vector.registers import wide_lanes
 from windowgrad.kernels.vector.types import call
 
-Array = np.ndarray[Any, Any]
-
-TOGETHER = 4
+AT_A_TIME = 4
 """Vectors at a time."""
 
 
@@ -32,7 +37,7 @@ def extremes(typing: Any, x: Any, first: Any, last: Any) -> Any:
         e = Emitter(context, builder, x.dtype)
         whole, width = ir.VectorType(ir.IntType(x.dtype.bitwidth), e.n), x.dtype.bitwidth
         zero, one, size = (ir.Constant(whole, [n] * e.n) for n in (0, 1, (1 << width - 1) - 1))
-        lows, highs = ([e.variable(start) for _ in range(TOGETHER)] for start in (builder.sub(zero, one), zero))
+        lows, highs = ([e.variable(start) for _ in range(AT_A_TIME)] for start in (builder.sub(zero, one), zero))
 
         def take(low: Any, high: Any, cells: Any) -> None:
             bits = builder.and_(builder.bitcast(cells, whole), size)
@@ -40,10 +45,10 @@ def extremes(typing: Any, x: Any, first: Any, last: Any) -> Any:
             builder.store(builder.select(builder.icmp_unsigned("<", less, was), less, was), low)
             builder.store(builder.select(builder.icmp_unsigned(">", bits, most), bits, most), high)
 
-        source, block = (x, args[0]), e.n * TOGETHER
+        source, block = (x, args[0]), e.n * AT_A_TIME
         blocks = e.add(args[1], builder.and_(builder.sub(args[2], args[1]), e.int(-block)))
         with e.steps(args[1], blocks, e.int(block)) as i:
-            for k in range(TOGETHER):
+            for k in range(AT_A_TIME):
                 take(lows[k], highs[k], e.load(source, e.add(i, k * e.n)))
         with e.steps(blocks, args[2], e.int(e.n)) as i:
             take(lows[0], highs[0], e.load_first(source, i, builder.sub(args[2], i)))
@@ -57,6 +62,15 @@ def extremes(typing: Any, x: Any, first: Any, last: Any) -> Any:
         return context.make_tuple(builder, signature.return_type, ends)
 
     return types.UniTuple(types.uint64, 2)(x, types.intp, types.intp), emit
+
+
+@kernel
+def any_strange(a: Any, first: int, last: int) -> int:
+    """The strange lanes (see HUGE) of the cells `first` to `last`."""
+    lanes, strange = wide_lanes(a), 0
+    for i in range(first, last, lanes):
+        strange |= strange_lanes(a, i, interval(0, min(lanes, last - i)))
+    return strange
 
 
 @kernel

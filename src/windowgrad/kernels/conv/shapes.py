@@ -9,10 +9,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels.conv import plan as conv_plan
-from windowgrad.kernels.conv.depthwise import boxes as conv_planes
+from windowgrad.kernels.conv.depthwise import boxes
 from windowgrad.kernels.conv.depthwise.boxes import Planes
-from windowgrad.kernels.conv.plan import Array, Gather, Shape
+from windowgrad.kernels.conv.plan import Array, Gather, Shape, backwards, forwards
 
 WORK = 2
 """Products that take as long as a byte of other work, for the choice of threads."""
@@ -24,7 +23,7 @@ class Pass:
 
     Planes of x have the shape `size`, planes of y the shape `grid`. `back`: this is the input gradient, so `size` is the grid
     of the window, and a row of y is a channel of the convolution. All sizes are at least 1, and the geometry is regular
-    (`conv_plan.is_regular`). The weight gradient is told of the forward pass.
+    (`plan.is_regular`). The weight gradient is told of the forward pass.
     """
 
     window: Sliding
@@ -61,6 +60,11 @@ class Pass:
         return self.rows == self.channels == 1 and self.groups > 1
 
     @cached_property
+    def sizes(self) -> Shape:
+        """As kernels name them: see `records.Sizes`."""
+        return self.images, self.groups, self.rows, self.channels, self.cells, self.pixels
+
+    @cached_property
     def weight(self) -> Shape:
         """How far groups, rows and channels lie apart in the weight."""
         group = self.rows * self.channels * self.taps
@@ -70,8 +74,8 @@ class Pass:
     def gathers(self) -> tuple[Gather, ...]:
         """The grids of pixels that meet a tap; together they are `pixels` or, in an input gradient, fewer."""
         if self.back:
-            return conv_plan.backwards(self.window, self.grid, self.size)
-        return (conv_plan.forwards(self.window, self.size, self.grid),)
+            return backwards(self.window, self.grid, self.size)
+        return (forwards(self.window, self.size, self.grid),)
 
     @cached_property
     def has_unseen(self) -> bool:
@@ -82,21 +86,27 @@ class Pass:
     def planes(self) -> Planes | None:
         """How a plane is convolved in a box; None where the box would be too large."""
         size, grid = (self.grid, self.size) if self.back else (self.size, self.grid)
-        return conv_planes.plan(self.window, size, grid, self.back)
+        return boxes.plan(self.window, size, grid, self.back)
+
+
+def fill_unseen(one: Pass, bias: Array, y: Array, adds: bool) -> None:
+    """The pixels that meet no tap have the bias only."""
+    if one.has_unseen and not adds:
+        y.reshape(-1, len(bias), one.pixels)[...] = bias[:, None]
 
 
 class Way(NamedTuple):
     """A kernel, and the condition on which it may be used.
 
     `holds(pass, itemsize)` is the condition: it is enough for the kernel to stay within its arrays and to give the sums of
-    the definition. `run(pass, x, w, bias, y, adds)` computes y and gives its strange lanes (see HUGE); what it `adds` to y
+    the definition. `compute(pass, x, w, bias, y, adds)` computes y and gives its strange lanes (see HUGE); what it `adds` to y
     has a bias of zeros. Of a weight gradient it gets x, g, an empty bias and gw, and does not add. `worth`: whether it is
     then faster than what follows it in its table.
     """
 
     name: str
     holds: Callable[[Pass, int], bool]
-    run: Callable[[Pass, Array, Array, Array, Array, bool], int]
+    compute: Callable[[Pass, Array, Array, Array, Array, bool], int]
     worth: Callable[[Pass], bool] = lambda one: True
 
 

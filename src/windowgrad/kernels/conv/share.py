@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.runtime.threads import run
-from windowgrad.kernels.vector.tiles import BYTES
-
-Array = np.ndarray[Any, Any]
+from windowgrad.kernels.vector.registers import WIDE_BYTES
 
 
 def shared(task: Callable[[int, int], int], count: int, work: int) -> int:
@@ -36,8 +35,8 @@ class Room(threading.local):
         """At least `count` cells that begin on a cache line, and `listed` integers; their contents are arbitrary."""
         need = count * np.dtype(dtype).itemsize
         if self.cells.size < need:
-            raw = np.empty(need + BYTES, np.uint8)
-            start = -raw.ctypes.data % BYTES
+            raw = np.empty(need + WIDE_BYTES, np.uint8)
+            start = -raw.ctypes.data % WIDE_BYTES
             self.cells = raw[start : start + need]
         if self.lists.size < listed:
             self.lists = np.empty(listed, np.int64)

@@ -1,4 +1,8 @@
-"""Moving cells between an array and a panel: a vector under a mask, every second or fourth cell."""
+"""Vectors of a tile under a mask: loads, copies and stores of some lanes only, and which of the stored sums are strange.
+
+A mask is an integer, one bit for each cell. Cells whose bit is off are neither read nor written, so a vector may reach past
+the end of an array. `a`, `x`, `y` are arrays or addresses.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,23 @@ from numba import types
 from numba.extending import intrinsic
 
 from windowgrad.kernels.runtime.jit import helper
-from windowgrad.kernels.vector.tiles import wide
+from windowgrad.kernels.vector.registers import wide
 from windowgrad.kernels.vector.types import Vec, call, constant, llvm, pointer, read, spread, suffix
 
 INDEX = ir.IntType(64)
 HUGE = 32
 """Strange lanes are told as bits: below this one those that are zero or denormal, from it on those that are not finite."""
+EVEN = 0x5555555555555555
+"""The bits of every second cell."""
+
+
+@helper
+def interval(low: int, high: int) -> int:
+    """The bits from `low` to `high`; none if it is empty."""
+    return ((1 << high) - 1) & ~((1 << low) - 1) if low < high else 0
+
+
+# --- what intrinsics emit ----------------------------------------------------------------------------------------
 
 
 def lanes_of(builder: Any, v: Vec, bits: Any) -> Any:
@@ -46,14 +61,77 @@ def read_even(context: Any, builder: Any, array_type: Any, array: Any, i: Any, b
     return builder.shuffle_vector(low, high, order)
 
 
+def stay_one(builder: Any) -> None:
+    """No instruction, but the loop it stands in is neither unrolled nor vectorised."""
+    nothing = ir.InlineAsm(ir.FunctionType(ir.VoidType(), []), "", "", side_effect=True)
+    builder.call(nothing, [], attrs=("convergent",))
+
+
 @intrinsic
-def peek(typing: Any, a: Any, i: Any) -> Any:
-    """a[i], where i is not negative: Numba's own indexing looks, every time."""
+def one_by_one(typing: Any) -> Any:
+    """Does nothing, for the body of a loop that few cells run through: LLVM leaves it as it is, which compiles faster."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.gep(context.make_array(a)(context, builder, value=args[0]).data, [args[1]]))
+        stay_one(builder)
+        return context.get_dummy_value()
 
-    return a.dtype(a, types.intp), emit
+    return types.void(), emit
+
+
+class Limits:
+    """The bits of |value| as integers: all of them, those of the least normal number, and those of infinity."""
+
+    def __init__(self, v: Vec) -> None:
+        digits, width = (23, 32) if v.dtype.bitwidth == 32 else (52, 64)
+        self.type, every = ir.VectorType(ir.IntType(width), v.lanes), (1 << width - 1) - 1
+        self.every, self.least, self.infinite, self.zero = (
+            ir.Constant(self.type, [bits] * v.lanes) for bits in (every, 1 << digits, every >> digits << digits, 0)
+        )
+
+    def size(self, builder: Any, value: Any) -> Any:
+        return builder.and_(builder.bitcast(value, self.type), self.every)
+
+
+def strange_bits(builder: Any, least: Any, most: Any, mask: Any, v: Vec) -> Any:
+    """The strange lanes (see HUGE) of those in the mask, from the least and the greatest size in each of them."""
+    limits = Limits(v)
+    small = builder.icmp_unsigned("<", least, limits.least)
+    huge = builder.icmp_unsigned(">=", most, limits.infinite)
+    low, high = (builder.zext(builder.bitcast(builder.and_(mask, odd), ir.IntType(v.lanes)), INDEX) for odd in (small, huge))
+    return builder.or_(low, builder.shl(high, INDEX(HUGE)))
+
+
+def strange_of(builder: Any, value: Any, mask: Any, v: Vec) -> Any:
+    size = Limits(v).size(builder, value)
+    return strange_bits(builder, size, size, mask, v)
+
+
+# --- loads -------------------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def load_some(typing: Any, x: Any, j: Any, bits: Any) -> Any:
+    """The vector of a tile x[j], x[j + 1], … where the bit is set, else 0."""
+    v = wide(x.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read_masked(context, builder, x, args[0], args[1], lanes_of(builder, v, args[2]), v)
+
+    return v(x, types.intp, types.int64), emit
+
+
+@intrinsic
+def load_even(typing: Any, x: Any, j: Any, bits: Any) -> Any:
+    """The vector x[j], x[j + 2], … Of two vectors of x, the cells whose bit is set are read."""
+    v = wide(x.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read_even(context, builder, x, args[0], args[1], args[2], v)
+
+    return v(x, types.intp, types.int64), emit
+
+
+# --- copies ------------------------------------------------------------------------------------------------------
 
 
 @intrinsic
@@ -98,26 +176,7 @@ def copy_fourth(typing: Any, to: Any, i: Any, x: Any, j: Any, bits: Any) -> Any:
     return types.void(to, types.intp, x, types.intp, types.int64), emit
 
 
-@intrinsic
-def load_some(typing: Any, x: Any, j: Any, bits: Any) -> Any:
-    """The vector of a tile x[j], x[j + 1], … where the bit is set, else 0."""
-    v = wide(x.dtype)
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return read_masked(context, builder, x, args[0], args[1], lanes_of(builder, v, args[2]), v)
-
-    return v(x, types.intp, types.int64), emit
-
-
-@intrinsic
-def load_even(typing: Any, x: Any, j: Any, bits: Any) -> Any:
-    """The vector x[j], x[j + 2], … Of two vectors of x, the cells whose bit is set are read."""
-    v = wide(x.dtype)
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return read_even(context, builder, x, args[0], args[1], args[2], v)
-
-    return v(x, types.intp, types.int64), emit
+# --- stores ------------------------------------------------------------------------------------------------------
 
 
 @intrinsic
@@ -131,28 +190,15 @@ def store_tile(typing: Any, to: Any, i: Any, value: Any) -> Any:
     return types.void(to, types.intp, value), emit
 
 
-def _strange(builder: Any, value: Any, mask: Any, v: Vec) -> Any:
-    """The bits of the lanes that are below the normal numbers, and from bit HUGE on of those that are infinite or NaN."""
-    digits, width = (23, 32) if v.dtype.bitwidth == 32 else (52, 64)
-    whole = ir.VectorType(ir.IntType(width), v.lanes)
-    sign, least, most = (1 << width - 1) - 1, 1 << digits, ((1 << width - 1) - 1) >> digits << digits
-    size = builder.and_(builder.bitcast(value, whole), ir.Constant(whole, [sign] * v.lanes))
-    small = builder.icmp_unsigned("<", size, ir.Constant(whole, [least] * v.lanes))
-    huge = builder.icmp_unsigned(">=", size, ir.Constant(whole, [most] * v.lanes))
-    low, high = (builder.zext(builder.bitcast(builder.and_(mask, odd), ir.IntType(v.lanes)), INDEX) for odd in (small, huge))
-    return builder.or_(low, builder.shl(high, INDEX(HUGE)))
-
-
 @intrinsic
-def strange_lanes(typing: Any, a: Any, i: Any, bits: Any) -> Any:
-    """The strange ones (see HUGE) of the lanes a[i], a[i + 1], … whose bit is set."""
-    v = wide(a.dtype)
+def store_some(typing: Any, a: Any, i: Any, value: Any, bits: Any) -> Any:
+    """a[i], a[i + 1], … = the vector where the bit is set."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        mask = lanes_of(builder, v, args[2])
-        return _strange(builder, read_masked(context, builder, a, args[0], args[1], mask, v), mask, v)
+        write_masked(context, builder, a, args[0], args[1], args[2], lanes_of(builder, value, args[3]), value)
+        return context.get_dummy_value()
 
-    return types.int64(a, types.intp, types.int64), emit
+    return types.void(a, types.intp, value, types.int64), emit
 
 
 @intrinsic
@@ -163,74 +209,63 @@ def put_value(typing: Any, y: Any, i: Any, value: Any, extra: Any, bits: Any) ->
         mask = lanes_of(builder, value, args[4])
         total = builder.fadd(args[2], spread(builder, args[3], value.lanes))
         write_masked(context, builder, y, args[0], args[1], total, mask, value)
-        return _strange(builder, total, mask, value)
+        return strange_of(builder, total, mask, value)
 
     return types.int64(y, types.intp, value, y.dtype, types.int64), emit
 
 
-@intrinsic
-def put_part(typing: Any, y: Any, i: Any, tile: Any, j: Any, extra: Any, bits: Any) -> Any:
-    """y[i], … = tile[j] + extra, … where the bit is set; gives the strange lanes (see HUGE)."""
-    v = wide(y.dtype)
+def _put(name: str, doc: str, step: int, adds: bool) -> Any:
+    """An intrinsic that puts a vector of a tile into cells that are `step`, 1 or 2, apart."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        mask = lanes_of(builder, v, args[5])
-        value = builder.fadd(read(context, builder, tile, args[2], args[3], v), spread(builder, args[4], v.lanes))
-        write_masked(context, builder, y, args[0], args[1], value, mask, v)
-        return _strange(builder, value, mask, v)
-
-    return types.int64(y, types.intp, tile, types.intp, y.dtype, types.int64), emit
-
-
-@intrinsic
-def add_part(typing: Any, y: Any, i: Any, tile: Any, j: Any, extra: Any, bits: Any) -> Any:
-    """The same, added to what stands there."""
-    v = wide(y.dtype)
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        mask = lanes_of(builder, v, args[5])
-        value = builder.fadd(read(context, builder, tile, args[2], args[3], v), spread(builder, args[4], v.lanes))
-        value = builder.fadd(read_masked(context, builder, y, args[0], args[1], mask, v), value)
-        write_masked(context, builder, y, args[0], args[1], value, mask, v)
-        return _strange(builder, value, mask, v)
-
-    return types.int64(y, types.intp, tile, types.intp, y.dtype, types.int64), emit
-
-
-def _apart(name: str, doc: str, adds: bool) -> Any:
-    def typed(typing: Any, y: Any, i: Any, tile: Any, j: Any, extra: Any, bits: Any) -> Any:
+    def typed(typing: Any, y: Any, tile: Any, extra: Any, bits: Any) -> Any:
         v = wide(y.dtype)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = builder.fadd(read(context, builder, tile, args[2], args[3], v), spread(builder, args[4], v.lanes))
+            value = builder.fadd(read(context, builder, tile, args[1], INDEX(0), v), spread(builder, args[2], v.lanes))
             strange = INDEX(0)
-            for half in range(2):
-                lanes = [(half * v.lanes + lane) // 2 for lane in range(v.lanes)]
-                order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), lanes)
-                mask = lanes_of(builder, v, builder.lshr(args[5], INDEX(half * v.lanes)))
-                at, part = builder.add(args[1], INDEX(half * v.lanes)), builder.shuffle_vector(value, value, order)
+            for half in range(step):
+                order = [(half * v.lanes + lane) // step for lane in range(v.lanes)]
+                part = builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), order))
+                at, mask = INDEX(half * v.lanes), lanes_of(builder, v, builder.lshr(args[3], INDEX(half * v.lanes)))
                 if adds:
                     part = builder.fadd(read_masked(context, builder, y, args[0], at, mask, v), part)
                 write_masked(context, builder, y, args[0], at, part, mask, v)
-                strange = builder.or_(strange, _strange(builder, part, mask, v))
+                strange = builder.or_(strange, strange_of(builder, part, mask, v))
             return strange
 
-        return types.int64(y, types.intp, tile, types.intp, y.dtype, types.int64), emit
+        return types.int64(y, tile, y.dtype, types.int64), emit
 
     typed.__name__, typed.__doc__ = name, doc
     return intrinsic(typed)
 
 
-put_apart = _apart(
-    "put_apart", "y[i], y[i + 2], … = tile[j] + extra, … where the bit of the cell of y is set; as `put_part`.", False
-)
-add_apart = _apart("add_apart", "The same, added to what stands there.", True)
-
-EVEN = 0x5555555555555555
-"""The bits of every second cell."""
+put_part = _put("put_part", "y[0], … = tile[0] + extra, … where the bit is set; gives the strange lanes (see HUGE).", 1, False)
+add_part = _put("add_part", "As `put_part`, added to what y has.", 1, True)
+put_apart = _put("put_apart", "As `put_part` into y[0], y[2], …; bits are those of the cells of y.", 2, False)
+add_apart = _put("add_apart", "As `put_apart`, added to what y has.", 2, True)
 
 
-@helper
-def interval(low: int, high: int) -> int:
-    """The bits from `low` to `high`; none if it is empty."""
-    return ((1 << high) - 1) & ~((1 << low) - 1) if low < high else 0
+# --- strange sums ------------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def strange_lanes(typing: Any, a: Any, i: Any, bits: Any) -> Any:
+    """The strange ones (see HUGE) of the lanes a[i], a[i + 1], … whose bit is set."""
+    v = wide(a.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        mask = lanes_of(builder, v, args[2])
+        return strange_of(builder, read_masked(context, builder, a, args[0], args[1], mask, v), mask, v)
+
+    return types.int64(a, types.intp, types.int64), emit
+
+
+@intrinsic
+def strange_cell(typing: Any, value: Any) -> Any:
+    """Whether a number is strange, as if it were the first lane."""
+    v = Vec(value, 1)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return strange_of(builder, spread(builder, args[0], 1), lanes_of(builder, v, INDEX(1)), v)
+
+    return types.int64(value), emit

@@ -1,120 +1,236 @@
-"""Products of panels: a tile of ROWS × (1 to VECTORS) vectors of sums, held in registers while k runs.
+"""Products of matrices by tiles: ROWS × (1 to VECTORS) vectors of sums, held in registers while k runs.
 
-What a tile multiplies lies in memory so that every step of k reads one number per row, spread over all lanes, and a few
-vectors. The size of the tile is chosen here, once, from the registers of the CPU that Numba compiles for.
+                          b: for each k a row of 1 to VECTORS vectors
+                       k ┌────────────┬────────────┬────────────┐
+                       ↓ │            │            │            │
+                         └────────────┴────────────┴────────────┘
+        a        k →     the tile: sums over k
+       ┌───────────┐     ┌────────────┬────────────┬────────────┐
+  ROWS │ one number│     │            │            │            │   each k takes VECTORS loads of b, ROWS numbers of a
+       │ per row   │     │            │            │            │   that are spread over all lanes, and ROWS · VECTORS
+       │ and k     │     │            │            │            │   multiplications with addition (FMA)
+       └───────────┘     └────────────┴────────────┴────────────┘
+
+There is one loop over k (`emit_products`) and two ends: `multiply_tile` stores the sums in scratch memory, from where they go
+to cells that are not in a row; `put_tile` takes them from the registers straight into the output, with their bias.
+Convolution uses the first in conv/gemm and the second in conv/pointwise.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
-from numba.core.registry import cpu_target
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from windowgrad.kernels.runtime.jit import helper
-from windowgrad.kernels.vector.types import Vec, call, constant, llvm, pointer, spread, suffix
+from windowgrad.kernels.vector.masked import INDEX, Limits, lanes_of, read_masked, stay_one, strange_bits, write, write_masked
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, wide
+from windowgrad.kernels.vector.types import Vec, call, constant, llvm, read, spread, suffix
 
 
-def registers(features: str) -> tuple[int, int, int]:
-    """(bytes of a vector, rows of a tile, vectors in a row): all sums, one row of vectors and one number fit in registers."""
-    known = features.split(",")
-    if "+avx512f" in known:
-        return 64, 8, 3
-    return (32 if "+avx" in known else 16), 4, 3
+class Matrix(NamedTuple):
+    """A matrix in memory: cell (r, c) is cells[r · step + c]; `cells` is an address."""
+
+    cells: Any
+    step: int
 
 
-BYTES, ROWS, VECTORS = registers(cpu_target.target_context.codegen().magic_tuple()[2])
+class Factor(NamedTuple):
+    """The left factor of a product: number (r, k) is cells[r · row + k · step]; `cells` is an address."""
+
+    cells: Any
+    row: int
+    step: int
 
 
-def wide(dtype: Any) -> Vec:
-    """The vector of a tile."""
-    return Vec(dtype, BYTES * 8 // dtype.bitwidth)
+class Own(NamedTuple):
+    """The sums of a tile that it puts into the output: those of the rows from `skip` on, and the columns whose bit is set.
 
-
-def _tile(vectors: int, packed: bool) -> Any:
-    """An intrinsic: tile = the sum over k of the outer products of ROWS numbers and a row of vectors.
-
-    Row r of step k is a[ao + k·ROWS + r] where the panel is packed, else a[ao + r·lda + k]; the vectors stand at
-    b[bo + k·ldb]. The tile is stored row by row, each `VECTORS` vectors long. k is at least 1.
+    The others belong to a tile that it overlaps, and maybe to another thread: they are neither read nor written.
     """
 
-    def typed(typing: Any, a: Any, ao: Any, lda: Any, b: Any, bo: Any, ldb: Any, k: Any, tile: Any) -> Any:
-        v = wide(tile.dtype)
-        signature = types.void(a, types.intp, types.intp, b, types.intp, types.intp, types.intp, tile)
-
-        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return emit_tile(context, builder, signature, args, v, vectors, packed)
-
-        return signature, emit
-
-    typed.__name__ = f"tile_{vectors}_{'packed' if packed else 'rows'}"
-    return intrinsic(typed)
+    skip: int
+    bits: int
 
 
-def emit_tile(context: Any, builder: Any, signature: Any, args: Any, v: Vec, vectors: int, packed: bool) -> Any:
-    a, ao, lda, b, bo, ldb, steps, tile = args
-    index, size = ir.IntType(64), v.dtype.bitwidth // 8
+# --- what intrinsics emit ----------------------------------------------------------------------------------------
+
+
+def fields(builder: Any, record: Any, count: int) -> list[Any]:
+    return [builder.extract_value(record, i) for i in range(count)]
+
+
+def emit_products(context: Any, builder: Any, signature: Any, args: Any, begin: Any, v: Vec, unrolled: bool) -> Any:
+    """`begin` + the sum over k of a · b, as a list of vectors for each row; of args and signature, a, b and k are first."""
+    (a_cells, a_row, a_step), (b_cells, b_step) = fields(builder, args[0], 3), fields(builder, args[1], 2)
+    b_type, vectors = signature.args[1][0], len(begin[0])
+    starts = [builder.mul(a_row, INDEX(m)) for m in range(ROWS)]
     before, loop, after = builder.block, builder.append_basic_block("products"), builder.append_basic_block("sums")
-    one = Vec(v.dtype, 1)
-    starts = [ao if packed else builder.add(ao, builder.mul(lda, index(row))) for row in range(ROWS)]
     builder.branch(loop)
     builder.position_at_end(loop)
-    k, place = builder.phi(index), builder.phi(index)
+    k, a_place, b_place = (builder.phi(INDEX) for _ in range(3))
     sums = [[builder.phi(llvm(v)) for _ in range(vectors)] for _ in range(ROWS)]
-    row = []
-    for n in range(vectors):
-        where = builder.add(place, index(n * v.lanes))
-        loaded = builder.load(pointer(context, builder, signature.args[3], b, where, v), typ=llvm(v))
-        loaded.align = size
-        row.append(loaded)
+    row = [read(context, builder, b_type, b_cells, builder.add(b_place, INDEX(n * v.lanes)), v) for n in range(vectors)]
     added = []
     for m in range(ROWS):
-        where = builder.add(starts[m], builder.add(builder.mul(k, index(ROWS)), index(m)) if packed else k)
-        address = builder.bitcast(pointer(context, builder, signature.args[0], a, where, one), llvm(v).element.as_pointer())
-        number = spread(builder, builder.load(address, typ=llvm(v).element), v.lanes)
-        added.append([call(builder, f"llvm.fma.{suffix(v)}", llvm(v), [number, row[n], sums[m][n]]) for n in range(vectors)])
-    step, further = builder.add(k, index(1)), builder.add(place, ldb)
-    for phi, first, next_ in ((k, index(0), step), (place, bo, further)):
-        phi.add_incoming(first, before)
-        phi.add_incoming(next_, loop)
+        factor = number(builder, a_cells, builder.add(starts[m], a_place), v)
+        added.append([call(builder, f"llvm.fma.{suffix(v)}", llvm(v), [factor, row[n], sums[m][n]]) for n in range(vectors)])
+    step = builder.add(k, INDEX(1))
+    for phi, following in ((k, step), (a_place, builder.add(a_place, a_step)), (b_place, builder.add(b_place, b_step))):
+        phi.add_incoming(INDEX(0), before)
+        phi.add_incoming(following, loop)
     for m in range(ROWS):
         for n in range(vectors):
-            sums[m][n].add_incoming(constant(v, 0.0), before)
+            sums[m][n].add_incoming(begin[m][n], before)
             sums[m][n].add_incoming(added[m][n], loop)
-    builder.cbranch(builder.icmp_signed("<", step, steps), loop, after)
+    if not unrolled:  # two steps of a tile need more registers than there are
+        stay_one(builder)
+    builder.cbranch(builder.icmp_signed("<", step, args[2]), loop, after)
     builder.position_at_end(after)
+    return added
+
+
+def number(builder: Any, cells: Any, i: Any, v: Vec) -> Any:
+    """cells[i] in every lane."""
+    return spread(builder, builder.load(builder.gep(cells, [i])), v.lanes)
+
+
+def emit_stored(context: Any, builder: Any, signature: Any, args: Any, v: Vec, vectors: int) -> Any:
+    """Stores the sums row by row, each VECTORS vectors long."""
+    begin = [[constant(v, 0.0)] * vectors] * ROWS
+    sums = emit_products(context, builder, signature, args, begin, v, True)
     for m in range(ROWS):
         for n in range(vectors):
-            where = index((m * VECTORS + n) * v.lanes)
-            builder.store(added[m][n], pointer(context, builder, signature.args[7], tile, where, v)).align = size
+            write(context, builder, signature.args[3], args[3], INDEX((m * VECTORS + n) * v.lanes), sums[m][n], v)
     return context.get_dummy_value()
 
 
-_packed = [_tile(vectors, True) for vectors in (1, 2, 3)]
-_rows = [_tile(vectors, False) for vectors in (1, 2, 3)]
-packed_1, packed_2, packed_3 = _packed
-rows_1, rows_2, rows_3 = _rows
+def emit_put(context: Any, builder: Any, signature: Any, args: Any, v: Vec, vectors: int) -> Any:
+    """Puts the sums that are its own into y; gives their strange lanes."""
+    (y, y_step), extra, (skip, bits), adds = fields(builder, args[3], 2), args[4], fields(builder, args[5], 2), args[6]
+    y_type = signature.args[3][0]
+
+    def place(m: int, n: int) -> Any:
+        """Where row m has its n-th vector."""
+        return builder.add(builder.mul(y_step, INDEX(m)), INDEX(n * v.lanes))
+
+    def own_row(m: int) -> Any:
+        return builder.if_then(builder.icmp_signed(">=", INDEX(m), skip))
+
+    masks = [lanes_of(builder, v, builder.lshr(bits, INDEX(n * v.lanes))) for n in range(vectors)]
+    there = [[cgutils.alloca_once_value(builder, constant(v, 0.0)) for _ in range(vectors)] for _ in range(ROWS)]
+    with builder.if_then(builder.icmp_signed("!=", adds, INDEX(0))):
+        for m in range(ROWS):
+            with own_row(m):
+                for n in range(vectors):
+                    builder.store(read_masked(context, builder, y_type, y, place(m, n), masks[n], v), there[m][n])
+    begin = [[builder.load(old) for old in row] for row in there]
+    sums = emit_products(context, builder, signature, args, begin, v, False)
+    seen = Extremes(builder, v, vectors)
+    for m in range(ROWS):
+        with own_row(m):
+            bias = number(builder, extra, INDEX(m), v)
+            for n in range(vectors):
+                total = builder.fadd(sums[m][n], bias)
+                seen.add(n, total)
+                write_masked(context, builder, y_type, y, place(m, n), total, masks[n], v)
+    return seen.strange(masks)
+
+
+class Extremes:
+    """The least and the greatest size of the vectors of each column, lane by lane: they tell whether some was strange."""
+
+    def __init__(self, builder: Any, v: Vec, columns: int) -> None:
+        self.builder, self.v, self.limits = builder, v, Limits(v)
+        starts = self.limits.every, self.limits.zero
+        self.least, self.most = ([cgutils.alloca_once_value(builder, start) for _ in range(columns)] for start in starts)
+
+    def add(self, column: int, value: Any) -> None:
+        builder, size = self.builder, self.limits.size(self.builder, value)
+        for extreme, order in ((self.least[column], "<"), (self.most[column], ">")):
+            old = builder.load(extreme)
+            builder.store(builder.select(builder.icmp_unsigned(order, size, old), size, old), extreme)
+
+    def strange(self, masks: list[Any]) -> Any:
+        """The strange lanes (see HUGE) of all columns, of the lanes that are set in the mask of the column."""
+        builder, found = self.builder, INDEX(0)
+        for mask, least, most in zip(masks, self.least, self.most, strict=True):
+            seen = strange_bits(builder, builder.load(least), builder.load(most), mask, self.v)
+            found = builder.or_(found, seen)
+        return found
+
+
+# --- tiles -------------------------------------------------------------------------------------------------------
+
+
+def _stored(vectors: int) -> Any:
+    def typed(typing: Any, a: Any, b: Any, k: Any, tile: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return emit_stored(context, builder, signature, args, wide(tile.dtype), vectors)
+
+        return types.void(a, b, types.intp, tile), emit
+
+    typed.__name__ = f"stored_{vectors}"
+    return intrinsic(typed)
+
+
+def _put(vectors: int) -> Any:
+    def typed(typing: Any, a: Any, b: Any, k: Any, y: Any, bias: Any, own: Any, adds: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return emit_put(context, builder, signature, args, wide(bias.dtype), vectors)
+
+        return types.int64(a, b, types.intp, y, bias, own, types.int64), emit
+
+    typed.__name__ = f"put_{vectors}"
+    return intrinsic(typed)
+
+
+stored_1, stored_2, stored_3 = (_stored(vectors) for vectors in (1, 2, 3))
+put_1, put_2, put_3 = (_put(vectors) for vectors in (1, 2, 3))
 
 
 @helper
-def multiply_packed(a: Any, ao: int, b: Any, bo: int, ldb: int, k: int, vectors: int, tile: Any) -> None:
-    """tile = the packed panel at a[ao] times the panel of so many vectors at b[bo]."""
+def multiply_tile(a: Factor, b: Matrix, k: int, vectors: int, tile: Any) -> None:
+    """tile = the sum over k of a · b, for ROWS rows and so many vectors, stored row by row, each VECTORS vectors long.
+
+    k is at least 1.
+    """
     if vectors == 3:
-        packed_3(a, ao, 0, b, bo, ldb, k, tile)
+        stored_3(a, b, k, tile)
     elif vectors == 2:
-        packed_2(a, ao, 0, b, bo, ldb, k, tile)
+        stored_2(a, b, k, tile)
     else:
-        packed_1(a, ao, 0, b, bo, ldb, k, tile)
+        stored_1(a, b, k, tile)
 
 
 @helper
-def multiply_rows(a: Any, ao: int, lda: int, b: Any, bo: int, ldb: int, k: int, vectors: int, tile: Any) -> None:
-    """tile = ROWS rows from a[ao] on, `lda` apart, times the panel of so many vectors at b[bo]."""
+def put_tile(a: Factor, b: Matrix, k: int, vectors: int, y: Matrix, bias: Any, own: Own, adds: int) -> Any:
+    """y = bias[row] + the sum over k of a · b, for its `own` of ROWS rows and so many vectors; gives their strange lanes.
+
+    Where `adds` is 1 and not 0, the sum begins with what y has. k is at least 1.
+    """
     if vectors == 3:
-        rows_3(a, ao, lda, b, bo, ldb, k, tile)
-    elif vectors == 2:
-        rows_2(a, ao, lda, b, bo, ldb, k, tile)
-    else:
-        rows_1(a, ao, lda, b, bo, ldb, k, tile)
+        return put_3(a, b, k, y, bias, own, adds)
+    if vectors == 2:
+        return put_2(a, b, k, y, bias, own, adds)
+    return put_1(a, b, k, y, bias, own, adds)
+
+
+@intrinsic
+def lane_sum(typing: Any, value: Any) -> Any:
+    """The sum of the lanes, halves first."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        total, lanes = args[0], value.lanes
+        while lanes > 1:
+            lanes //= 2
+            order = ir.Constant(
+                ir.VectorType(ir.IntType(32), value.lanes), [(i + lanes) % value.lanes for i in range(value.lanes)]
+            )
+            total = builder.fadd(total, builder.shuffle_vector(total, total, order))
+        return builder.extract_element(total, ir.IntType(32)(0))
+
+    return value.dtype(value), emit

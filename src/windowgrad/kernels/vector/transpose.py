@@ -1,4 +1,7 @@
-"""Rows and columns of a matrix: a square of it turned around, a part of one copied."""
+"""Squares of ROWS × ROWS cells turned around in registers: rows of one matrix become columns of another.
+
+Used where conv/gemm and conv/pointwise pack a matrix whose rows lie the other way in memory. All places are addresses.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from numba import types
 from numba.extending import intrinsic
 
 from windowgrad.kernels.runtime.jit import helper
-from windowgrad.kernels.vector.masked import INDEX, write
-from windowgrad.kernels.vector.tiles import ROWS
+from windowgrad.kernels.vector.masked import INDEX, one_by_one, write
+from windowgrad.kernels.vector.registers import ROWS
+from windowgrad.kernels.vector.tiles import Matrix, fields
 from windowgrad.kernels.vector.types import Vec, constant, read
 
 
@@ -31,61 +35,61 @@ def turned(builder: Any, rows: list[Any], v: Vec) -> list[Any]:
 
 
 def _square(name: str, doc: str, adds: bool) -> Any:
-    def typed(typing: Any, to: Any, i: Any, pitch: Any, x: Any, j: Any, stride: Any) -> Any:
-        v = Vec(to.dtype, ROWS)
+    def typed(typing: Any, to: Any, x: Any) -> Any:
+        v = Vec(to[0].dtype, ROWS)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            into, first, pitch, source, start, stride = args
-            places = [builder.add(start, builder.mul(stride, INDEX(r))) for r in range(ROWS)]
-            columns = turned(builder, [read(context, builder, x, source, at, v) for at in places], v)
-            for r, column in enumerate(columns):
-                at = builder.add(first, builder.mul(pitch, INDEX(r)))
+            (into, pitch), (source, stride) = (fields(builder, matrix, 2) for matrix in args)
+            rows = [read(context, builder, x[0], source, builder.mul(stride, INDEX(r)), v) for r in range(ROWS)]
+            for r, column in enumerate(turned(builder, rows, v)):
+                at = builder.mul(pitch, INDEX(r))
                 if adds:
-                    column = builder.fadd(read(context, builder, to, into, at, v), column)
-                write(context, builder, to, into, at, column, v)
+                    column = builder.fadd(read(context, builder, to[0], into, at, v), column)
+                write(context, builder, to[0], into, at, column, v)
             return context.get_dummy_value()
 
-        return types.void(to, types.intp, types.intp, x, types.intp, types.intp), emit
+        return types.void(to, x), emit
 
     typed.__name__, typed.__doc__ = name, doc
     return intrinsic(typed)
 
 
-turn = _square("turn", "to[i + r·pitch + c] = x[j + c·stride + r] for ROWS rows and columns.", False)
-turn_add = _square("turn_add", "to[i + r·pitch + c] += x[j + c·stride + r] for ROWS rows and columns.", True)
-
-
-@intrinsic
-def copy_row(typing: Any, to: Any, i: Any, x: Any, j: Any) -> Any:
-    """to[i], … = x[j], … for ROWS cells."""
-    v = Vec(to.dtype, ROWS)
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        write(context, builder, to, args[0], args[1], read(context, builder, x, args[2], args[3], v), v)
-        return context.get_dummy_value()
-
-    return types.void(to, types.intp, x, types.intp), emit
-
-
-@intrinsic
-def copy_column(typing: Any, to: Any, i: Any, x: Any, j: Any, stride: Any) -> Any:
-    """to[i], … = x[j], x[j + stride], … for ROWS cells."""
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        v = Vec(to.dtype, ROWS)
-        data, column = context.make_array(x)(context, builder, value=args[2]).data, constant(v, 0.0)
-        for r in range(ROWS):
-            cell = builder.load(builder.gep(data, [builder.add(args[3], builder.mul(args[4], INDEX(r)))]))
-            column = builder.insert_element(column, cell, ir.IntType(32)(r))
-        write(context, builder, to, args[0], args[1], column, v)
-        return context.get_dummy_value()
-
-    return types.void(to, types.intp, x, types.intp, types.intp), emit
+turn = _square("turn", "to(r, c) = x(c, r), of two `Matrix`, for ROWS rows and columns.", False)
+turn_add = _square("turn_add", "to(r, c) += x(c, r), of two `Matrix`, for ROWS rows and columns.", True)
 
 
 @helper
-def turn_some(to: Any, i: int, pitch: int, x: Any, j: int, stride: int, rows: int, columns: int) -> None:
-    """to[i + r·pitch + c] = x[j + c·stride + r] for so many rows and columns."""
+def turn_some(to: Matrix, x: Matrix, rows: int, columns: int) -> None:
+    """to(r, c) = x(c, r) for so many rows and columns."""
     for r in range(rows):
         for c in range(columns):
-            to[i + r * pitch + c] = x[j + c * stride + r]
+            one_by_one()
+            to.cells[r * to.step + c] = x.cells[c * x.step + r]
+
+
+@intrinsic
+def copy_row(typing: Any, to: Any, x: Any) -> Any:
+    """to[0], … = x[0], … for ROWS cells."""
+    v = Vec(to.dtype, ROWS)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        write(context, builder, to, args[0], INDEX(0), read(context, builder, x, args[1], INDEX(0), v), v)
+        return context.get_dummy_value()
+
+    return types.void(to, x), emit
+
+
+@intrinsic
+def copy_column(typing: Any, to: Any, x: Any, stride: Any) -> Any:
+    """to[0], … = x[0], x[stride], … for ROWS cells."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        v = Vec(to.dtype, ROWS)
+        column = constant(v, 0.0)
+        for r in range(ROWS):
+            cell = builder.load(builder.gep(args[1], [builder.mul(args[2], INDEX(r))]))
+            column = builder.insert_element(column, cell, ir.IntType(32)(r))
+        write(context, builder, to, args[0], INDEX(0), column, v)
+        return context.get_dummy_value()
+
+    return types.void(to, x, types.intp), emit

@@ -1,8 +1,32 @@
 """The plan of a convolution of single planes: where the cells of a plane go so that every tap is a shifted load.
 
-A plane is copied into a box with its padding, cells that lie a stride apart side by side (a box for each phase of the
-stride). There the cell that pixel o meets at tap t stands at P(o) + Q(t), and P is a sum over axes: so all pixels of a
-plane are one long row, in which pixels of the grid are followed by some that are none, and are dropped when it is stored.
+Made once for a geometry, and used by `shifted`, `shifted_weight`, `three_rows` and `three_rows_weight`; `plan` gives None where
+a box would be too large (LARGEST_BOX) or mostly padding (WASTE), and then `ways.may_shift` does not hold.
+
+A plane is copied into a box with its padding. There the cell that pixel o meets at tap t stands at P(o) + Q(t), and P is a sum
+over axes. A window of 3 × 3 with padding 1 on a plane of 2 × 4:
+
+    the box              pixel (i, j) has P = 6·i + j, tap (u, v) has Q = 6·u + v: rows of the box are 6 wide
+    . . . . . .
+    . a b c d .          memory  . . . . . . . a b c d . . e f g h . . . . . . .
+    . e f g h .          P       0 1 2 3 - - 6 7 8 9                     `flat` = 10: the pixels as one long row
+    . . . . . .          tap 1,1               0 1 2 3 - - 6 7 8 9       Q = 7: the cells that they meet there
+
+So a vector of sums from P on is the sum over taps of w · (the vector of the box from P + Q on), whatever rows it spans. Where
+it says "-" there is no pixel: what is summed there is dropped when rows are put into y (or masked, in a weight gradient).
+
+With a stride, cells that lie a stride apart stand side by side, in a box for each phase of the stride, and taps of phase f
+are shifted loads of box f. For stride 2 along a row:
+
+    row        a b c d e f g                 window of 3:  tap 0 is phase 0, from a on; tap 1 phase 1, from b on;
+    phase 0    a c e g                                     tap 2 phase 0, from c on
+    phase 1    b d f
+
+The input gradient is the same with pixels and cells exchanged: g has one box, and the pixels of each phase of the stride
+have their own taps and their own long row of sums, which are put into y in turns.
+
+Measured and rejected: lists of pieces with masks (`any_geometry.py`) for planes that go into a box: in the box no tap needs a
+mask, and windows three cells high can share the loads of four rows.
 """
 
 from __future__ import annotations
@@ -12,22 +36,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels.conv.plan import Gather, Shape, backwards, forwards, strides
+from windowgrad.kernels.conv.plan import Array, Gather, Shape, backwards, forwards, strides
 
-Array = np.ndarray[Any, Any]
-
-LARGEST = 1 << 16
+LARGEST_BOX = 1 << 16
 """Cells of the box of a plane: it should stay in the second cache."""
 WASTE = 3
 """How many times larger than its planes a box may be; padding that is larger than the plane is not worth a copy."""
-
-
-TOGETHER = 1 << 13
+TOGETHER_CELLS = 1 << 13
 """Cells of the boxes that are filled one after the other: they should stay in the first cache."""
 
 
@@ -94,7 +113,7 @@ def planes(gathers: tuple[Gather, ...], size: Shape, out: Shape, step: Shape, ou
     box = tuple(-(-(h - lo + 1) // s) for lo, h, s in zip(low, high, step, strict=True))
     pitch, inner = strides(box), math.prod(box)
     cells = inner * math.prod(step)
-    if cells > LARGEST or cells > WASTE * (math.prod(size) + math.prod(out) + 64):
+    if cells > LARGEST_BOX or cells > WASTE * (math.prod(size) + math.prod(out) + 64):
         return None
 
     def place(cell: tuple[int, ...], axes: range) -> int:
@@ -164,4 +183,4 @@ def real(grid: list[int], pitch: Shape, flat: int) -> Array:
 
 def together(cells: int) -> int:
     """How many planes that need so many cells are done together."""
-    return max(1, min(16, TOGETHER // cells))
+    return max(1, min(16, TOGETHER_CELLS // cells))

@@ -1,57 +1,74 @@
-"""Convolution of each channel by itself, where a plane fits in a box: each tap is a load, shifted (see `conv_planes`).
+"""Each channel by itself, where a plane goes into a box (`depthwise/boxes.py`): each tap is a load, shifted.
 
-A few vectors of sums stay in registers while the taps run. All places are addresses, so that nothing counts references.
+Computes y[image, channel] = bias[channel] + the sum over taps of w[channel, tap] · x, the forward pass or the input gradient.
+
+Chosen where `depthwise/ways.py: may_shift` holds, for any window, stride and rank, unless `three_rows` takes it.
+
+How it is blocked: a plane of x is copied into its box. There all pixels of a phase are one long row, and SUM_VECTORS vectors of
+sums stay in registers while the taps run; no tap needs a mask. Then the rows of y are taken from the sums. A few planes are
+filled, summed and put together, because what was just stored cannot be loaded again at once. All places are addresses,
+so that nothing counts references.
+
+Measured and rejected: lists of pieces with masks (`depthwise/any_geometry.py`), now for planes that do not go into a box.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from typing import Any, NamedTuple
 
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.masked import interval, lanes_of, load_some, put_value, store_tile, write_masked
-from windowgrad.kernels.vector.ops import address, alive, fma, later, splat
+from windowgrad.kernels.vector.masked import interval, load_some, put_value, store_some, store_tile
+from windowgrad.kernels.vector.ops import address, fma, later, splat
+from windowgrad.kernels.vector.registers import load_wide, wide_lanes
 from windowgrad.kernels.vector.shuffle import even, mixed_high, mixed_low, odd
-from windowgrad.kernels.vector.tiles import wide
-from windowgrad.kernels.vector.types import read
 
-BLOCK = 4
+SUM_VECTORS = 4
 """Vectors of sums at a time."""
 
 
-@intrinsic
-def wide_lanes(typing: Any, a: Any) -> Any:
-    """How many cells of `a` a vector of a tile has."""
-    n = wide(a.dtype).lanes
-    return types.intp(a), lambda context, builder, signature, args: ir.Constant(ir.IntType(64), n)
+class Rows(NamedTuple):
+    """The rows of a plane of x and where they go in the box, as in `Planes`: pairs `ins`, `width` cells each, `apart` there."""
+
+    ins: Any
+    number: int
+    width: int
+    apart: Any
+    every: int
 
 
-@intrinsic
-def load_wide(typing: Any, a: Any, i: Any) -> Any:
-    """The vector of a tile a[i], a[i + 1], …"""
-    v = wide(a.dtype)
+class OutRows(NamedTuple):
+    """The rows of a plane of y and where their sums are, as in `Planes`: triples `outs`, `width` cells each."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return read(context, builder, a, args[0], args[1], v)
-
-    return v(a, types.intp), emit
+    outs: Any
+    number: int
+    width: int
 
 
-@intrinsic
-def store_some(typing: Any, a: Any, i: Any, value: Any, bits: Any) -> Any:
-    """a[i], a[i + 1], … = the vector where the bit is set."""
+class Phases(NamedTuple):
+    """The sums of a plane: so many phases, `pitch` cells each; the cells of a row of y come from `in_row` of them in turns."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        write_masked(context, builder, a, args[0], args[1], args[2], lanes_of(builder, value, args[3]), value)
-        return context.get_dummy_value()
-
-    return types.void(a, types.intp, value, types.int64), emit
+    pitch: int
+    number: int
+    in_row: int
 
 
-# --- rows --------------------------------------------------------------------------------------------------------
+class Taps(NamedTuple):
+    """Some taps: where they are in the box, from the first pixel on, and in the weight."""
+
+    places: Any
+    in_weight: Any
+    number: int
+
+
+# --- rows into the box -------------------------------------------------------------------------------------------
+
+
+@helper
+def clear(a: Any, count: int) -> None:
+    i = 0
+    while i < count:
+        a[i] = 0
+        i += 1
 
 
 @helper
@@ -86,24 +103,50 @@ def part_cells(to: Any, other: Any, x: Any, width: int) -> None:
 
 
 @helper
-def fill_box(box: Any, x: Any, width: int, apart: Any, every: int, ins: Any, rows: int) -> None:
+def fill_box(box: Any, x: Any, rows: Rows) -> None:
     """A plane of x into its box."""
     r = 0
-    while r < 2 * rows:
-        source, to = later(x, ins[r]), ins[r + 1]
-        if every == 1:
-            copy_cells(later(box, to + apart[0]), source, width)
-        elif every == 2:
-            part_cells(later(box, to + apart[0]), later(box, to + apart[1]), source, width)
+    while r < 2 * rows.number:
+        source, to = later(x, rows.ins[r]), later(box, rows.ins[r + 1])
+        if rows.every == 1:
+            copy_cells(later(to, rows.apart[0]), source, rows.width)
+        elif rows.every == 2:
+            part_cells(later(to, rows.apart[0]), later(to, rows.apart[1]), source, rows.width)
         else:
             k = 0
-            while k < every:
-                j, place = k, to + apart[k]
-                while j < width:
-                    box[place] = source[j]
-                    j, place = j + every, place + 1
+            while k < rows.every:
+                j, place = k, rows.apart[k]
+                while j < rows.width:
+                    to[place] = source[j]
+                    j, place = j + rows.every, place + 1
                 k += 1
         r += 2
+
+
+# --- sums --------------------------------------------------------------------------------------------------------
+
+
+@helper
+def sum_taps(sums: Any, box: Any, count: int, taps: Taps, w: Any) -> None:
+    """sums[i] = the sum over the taps of w · box[i + place], for so many of them and up to SUM_VECTORS vectors."""
+    n, zero, i = wide_lanes(box), load_some(box, 0, 0), 0
+    while i < count:
+        a, b, c, d, t, here = zero, zero, zero, zero, 0, later(box, i)
+        while t < taps.number:
+            weight, at = splat(zero, w[taps.in_weight[t]]), taps.places[t]
+            a = fma(weight, load_wide(here, at), a)
+            b = fma(weight, load_wide(here, at + n), b)
+            c = fma(weight, load_wide(here, at + 2 * n), c)
+            d = fma(weight, load_wide(here, at + 3 * n), d)
+            t += 1
+        store_tile(sums, i, a)
+        store_tile(sums, i + n, b)
+        store_tile(sums, i + 2 * n, c)
+        store_tile(sums, i + 3 * n, d)
+        i += 4 * n
+
+
+# --- rows of the output ------------------------------------------------------------------------------------------
 
 
 @helper
@@ -135,105 +178,77 @@ def put_two(y: Any, sums: Any, others: Any, width: int, extra: Any, adds: bool) 
 
 
 @helper
-def put_several(y: Any, sums: Any, pitch: int, phases: int, width: int, extra: Any, adds: bool) -> Any:
-    """The cells of so many rows in turns, one at a time."""
+def put_several(y: Any, sums: Any, phases: Phases, width: int, extra: Any, adds: bool) -> Any:
+    """The cells of the phases of a row in turns, one at a time."""
     k, strange, zero = 0, 0, splat(load_some(sums, 0, 0), 0)
-    while k < phases:
-        j, place = k, k * pitch
+    while k < phases.in_row:
+        j, place = k, k * phases.pitch
         while j < width:
             strange |= put(y, j, splat(zero, sums[place]), extra, adds, 1)
-            j, place = j + phases, place + 1
+            j, place = j + phases.in_row, place + 1
         k += 1
     return strange
 
 
 @helper
-def put_plane(y: Any, sums: Any, pitch: int, phases: int, width: int, outs: Any, rows: int, extra: Any, adds: bool) -> Any:
+def put_plane(y: Any, rows: OutRows, sums: Any, phases: Phases, extra: Any, adds: bool) -> Any:
     """The sums of all phases into a plane of y; says as `put_value` which are strange."""
     r, strange = 0, 0
-    while r < 3 * rows:
-        source, to = later(sums, outs[r] + outs[r + 2] * pitch), later(y, outs[r + 1])
-        if phases == 1:
-            strange |= put_row(to, source, width, extra, adds)
-        elif phases == 2:
-            strange |= put_two(to, source, later(source, pitch), width, extra, adds)
+    while r < 3 * rows.number:
+        source, to = later(sums, rows.outs[r] + rows.outs[r + 2] * phases.pitch), later(y, rows.outs[r + 1])
+        if phases.in_row == 1:
+            strange |= put_row(to, source, rows.width, extra, adds)
+        elif phases.in_row == 2:
+            strange |= put_two(to, source, later(source, phases.pitch), rows.width, extra, adds)
         else:
-            strange |= put_several(to, source, pitch, phases, width, extra, adds)
+            strange |= put_several(to, source, phases, rows.width, extra, adds)
         r += 3
     return strange
 
 
-# --- sums --------------------------------------------------------------------------------------------------------
+# --- the kernel --------------------------------------------------------------------------------------------------
 
 
 @helper
-def sum_taps(sums: Any, box: Any, flat: int, places: Any, taps: Any, first: int, last: int, w: Any) -> None:
-    """sums[i] = the sum over the taps of w · box[i + place], for `flat` of them and up to BLOCK vectors."""
-    n, zero, i = wide_lanes(box), load_some(box, 0, 0), 0
-    while i < flat:
-        a, b, c, d, t, here = zero, zero, zero, zero, first, later(box, i)
-        while t < last:
-            weight, at = splat(zero, w[taps[t]]), places[t]
-            a = fma(weight, load_wide(here, at), a)
-            b = fma(weight, load_wide(here, at + n), b)
-            c = fma(weight, load_wide(here, at + 2 * n), c)
-            d = fma(weight, load_wide(here, at + 3 * n), d)
-            t += 1
-        store_tile(sums, i, a)
-        store_tile(sums, i + n, b)
-        store_tile(sums, i + 2 * n, c)
-        store_tile(sums, i + 3 * n, d)
-        i += 4 * n
-
-
-@helper
-def clear(a: Any, count: int) -> None:
-    i = 0
-    while i < count:
-        a[i] = 0
-        i += 1
+def in_rows(ins: Any, width: int, apart: Any) -> Rows:
+    return Rows(address(ins), len(ins), width, address(apart), len(apart))
 
 
 @kernel
-def shifted(
-    x: Any, w: Any, y: Any, bias: Any, room: Any, apart: Any, ins: Any, outs: Any, starts: Any, lists: Any, sizes: Any,
-    share: Any,
-) -> int:  # fmt: skip
-    """y[image, channel] = bias[channel] + the sum over taps of w · x, for the planes of a share.
+def shifted(x: Any, w: Any, y: Any, bias: Any, room: Any, tables: Any, sizes: Any, share: Any) -> int:
+    """A share of the planes of all images; gives the strange lanes of all sums.
 
-    Tables as in `Planes`; `sizes`: channels, cells of a plane of x and of y, taps of the weight, then the cells, pitch, width,
-    out_width and phases of the plan, and how many planes are done together: what was just stored cannot be loaded again at
-    once. The room has a box for each of them and then, for each of them and each phase, `pitch` sums. Gives the
-    strange lanes of all sums.
+    `tables`: apart, ins, outs, starts and lists of `Planes`; `sizes`: channels, cells of a plane of x and of y, taps of the
+    weight, then the cells of a box, the pitch of its sums, width, out_width and phases of the plan, and how many planes
+    are done together. `share`: the planes to do, and whether to add to what y has. The room has a box for each of those
+    together and then, for each of them and each phase, `pitch` sums.
     """
-    (channels, plane, out_plane, every, cells, pitch, width, out_width, phases, some), (first, last, adds) = sizes, share
+    (channels, plane, out_plane, every, cells, pitch, width, out_width, in_row, some), (first, last, adds) = sizes, share
+    apart, ins, outs, starts, lists = tables
+    rows, out_rows = in_rows(ins, width, apart), OutRows(address(outs), len(outs), out_width)
+    phases, begins = Phases(pitch, len(starts) - 1, in_row), address(starts)
+    places, in_weight = address(lists), later(address(lists), lists.shape[1])
     box, sums = address(room), later(address(room), some * cells)
-    strange, all_phases, taps = 0, len(starts) - 1, lists.shape[1]
     clear(box, some * cells)
-    start = first
+    start, strange = first, 0
     while start < last:
         end, job = min(last, start + some), start
         while job < end:
-            to, source = later(box, (job - start) * cells), later(address(x), job * plane)
-            fill_box(to, source, width, address(apart), len(apart), address(ins), len(ins))
+            fill_box(later(box, (job - start) * cells), later(address(x), job * plane), rows)
             job += 1
         job, channel = start, start % channels
         while job < end:
-            phase = 0
-            while phase < all_phases:
-                sum_taps(
-                    later(sums, ((job - start) * all_phases + phase) * pitch), later(box, (job - start) * cells), pitch,
-                    address(lists), later(address(lists), taps), address(starts)[phase], address(starts)[phase + 1],
-                    later(address(w), channel * every),
-                )  # fmt: skip
+            here, weight, phase = later(box, (job - start) * cells), later(address(w), channel * every), 0
+            while phase < phases.number:
+                begin = begins[phase]
+                taps = Taps(later(places, begin), later(in_weight, begin), begins[phase + 1] - begin)
+                sum_taps(later(sums, ((job - start) * phases.number + phase) * pitch), here, pitch, taps, weight)
                 phase += 1
             job, channel = job + 1, channel + 1 if channel + 1 < channels else 0
         job, channel = start, start % channels
         while job < end:
-            to, source = later(address(y), job * out_plane), later(sums, (job - start) * all_phases * pitch)
-            extra = address(bias)[channel]
-            strange |= put_plane(to, source, pitch, phases, out_width, address(outs), len(outs), extra, adds)
+            to, source = later(address(y), job * out_plane), later(sums, (job - start) * phases.number * pitch)
+            strange |= put_plane(to, out_rows, source, phases, address(bias)[channel], adds)
             job, channel = job + 1, channel + 1 if channel + 1 < channels else 0
         start = end
-    alive(room)
     return strange

@@ -1,24 +1,28 @@
-"""Each channel by itself, in boxes (see `conv_planes`): when each kernel may be used, and how threads share the planes."""
+"""Each channel by itself, in boxes or from lists: when each kernel may be used, and how threads share the planes.
+
+Boxes are told by `boxes.py`. In the order of `choose.WAYS`: `three_rows`, `shifted`, then lists (`any_geometry.py`).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from windowgrad.kernels.conv.depthwise import boxes as conv_planes
-from windowgrad.kernels.conv.depthwise.boxes import Planes
-from windowgrad.kernels.conv.depthwise.shifted import BLOCK, shifted
+from windowgrad.kernels.conv.depthwise.any_geometry import PLANES, depthwise, depthwise_weight
+from windowgrad.kernels.conv.depthwise.boxes import Planes, together
+from windowgrad.kernels.conv.depthwise.shifted import SUM_VECTORS, shifted
 from windowgrad.kernels.conv.depthwise.shifted_weight import TAPS, shifted_weight
 from windowgrad.kernels.conv.depthwise.three_rows import HIGH, three_rows
-from windowgrad.kernels.conv.depthwise.three_rows_weight import TAPS as NINE
-from windowgrad.kernels.conv.depthwise.three_rows_weight import three_weight
-from windowgrad.kernels.conv.gemm.weight import any_strange
-from windowgrad.kernels.conv.plan import Array
-from windowgrad.kernels.conv.shapes import Pass, Way
+from windowgrad.kernels.conv.depthwise.three_rows_weight import NINE, three_weight
+from windowgrad.kernels.conv.plan import Array, listed_at_once
+from windowgrad.kernels.conv.range_check import any_strange
+from windowgrad.kernels.conv.shapes import Pass, Way, fill_unseen
 from windowgrad.kernels.conv.share import room, shared
-from windowgrad.kernels.vector.tiles import BYTES
+from windowgrad.kernels.vector.registers import WIDE_BYTES
 
 SHIFT_WORK = 2
 """How much longer a product takes where a plane stands in a box, for the choice of threads."""
+PLANE_WORK = 8
+"""The same where a plane is read from lists."""
 
 
 # --- when --------------------------------------------------------------------------------------------------------
@@ -72,28 +76,33 @@ def may_sum_nine(one: Pass, itemsize: int) -> bool:
     return bool((np.diff(places, axis=0) == boxed(one).pitch).all())
 
 
+def may_list_planes(one: Pass, itemsize: int) -> bool:
+    """`depthwise`, `depthwise_weight`: each plane of y comes from one of x; pixels of a row meet cells at most two apart."""
+    return one.by_planes and all(gather.own_axes[2][-1] <= 2 for gather in one.gathers)
+
+
 # --- how ---------------------------------------------------------------------------------------------------------
 
 
 def shift(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
-    plan, block = boxed(one), BLOCK * BYTES // y.itemsize
+    plan, block = boxed(one), SUM_VECTORS * WIDE_BYTES // y.itemsize
     pitch = -(-plan.flat // block) * block
     cells, sums = max(plan.reach + pitch, plan.cells), pitch * (len(plan.starts) - 1)
-    some = conv_planes.together(cells + sums)
+    some = together(cells + sums)
     widths = plan.width, plan.out_width, plan.phases
     sizes = one.groups, one.cells, one.pixels, one.taps, cells, pitch, *widths, some
     tables = plan.apart, plan.ins, plan.outs, plan.starts, plan.lists
 
     def task(first: int, last: int) -> int:
         work, _ = room.get(some * (cells + sums) + block, y.dtype)
-        return int(shifted(x, w, y, bias, work, *tables, sizes, (first, last, adds)))
+        return int(shifted(x, w, y, bias, work, tables, sizes, (first, last, adds)))
 
     return shared(task, one.images * one.groups, SHIFT_WORK * one.work)
 
 
 def sum_three(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     plan = boxed(one)
-    ends = plan.reach + (plan.rows + HIGH) * plan.pitch + 2 * BYTES
+    ends = plan.reach + (plan.rows + HIGH) * plan.pitch + 2 * WIDE_BYTES
     box = max(ends, plan.cells), plan.pitch, plan.width, int(plan.apart[0])
     sizes = one.groups, one.cells, plan.rows, plan.out_width, *box
 
@@ -105,25 +114,26 @@ def sum_three(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) 
 
 
 def shift_weight(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
-    plan, lanes = boxed(one), BYTES // gw.itemsize
+    plan, lanes = boxed(one), WIDE_BYTES // gw.itemsize
     bits, places = plan.masks(lanes), plan.by_place(TAPS)
     pitch = len(bits) * lanes
     cells = max(plan.reach + pitch, plan.cells)
-    some, widths = conv_planes.together(cells + pitch), (plan.width, plan.out_width)
+    some, widths = together(cells + pitch), (plan.width, plan.out_width)
     sizes = one.images, one.groups, one.cells, one.pixels, one.taps, cells, pitch, *widths, some
+    tables = plan.apart, plan.ins, plan.outs, places, bits
 
     def task(first: int, last: int) -> int:
         work, _ = room.get(some * (cells + pitch + len(places) * lanes), gw.dtype)
-        shifted_weight(x, g, gw, work, plan.apart, plan.ins, plan.outs, places, bits, sizes, (first, last))
+        shifted_weight(x, g, gw, work, tables, sizes, (first, last))
         return int(any_strange(gw, first * one.taps, last * one.taps))
 
     return shared(task, one.groups, SHIFT_WORK * one.work)
 
 
 def sum_nine(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
-    plan, lanes = boxed(one), BYTES // gw.itemsize
-    cells = max(plan.cells, plan.reach + plan.rows * plan.pitch + 2 * BYTES)
-    some = conv_planes.together(one.cells)
+    plan, lanes = boxed(one), WIDE_BYTES // gw.itemsize
+    cells = max(plan.cells, plan.reach + plan.rows * plan.pitch + 2 * WIDE_BYTES)
+    some = together(one.cells)
     box = cells, plan.pitch, plan.width, int(plan.apart[0])
     sizes = one.images, one.groups, some, one.cells, plan.rows, plan.out_width, *box
 
@@ -135,7 +145,39 @@ def sum_nine(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) 
     return shared(task, one.groups, SHIFT_WORK * one.work)
 
 
+def multiply_planes(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
+    fill_unseen(one, bias, y, adds)
+    weight = np.concatenate([w, np.zeros(PLANES * one.taps, w.dtype)])
+
+    def task(first: int, last: int) -> int:
+        strange = 0
+        for gather in one.gathers:
+            at_once = min(gather.pixels, listed_at_once(len(gather.places)))
+            scratch = room.get(2 * PLANES * WIDE_BYTES, y.dtype, 3 * at_once * (len(gather.places) + 1))
+            outs, share = (gather.move, gather.out_axes[2]), (first, last, adds)
+            args = gather.own_axes, outs, gather.places, one.sizes, at_once, share
+            strange |= int(depthwise(x, weight, y, bias, scratch, *args))
+        return strange
+
+    return shared(task, one.images * -(-one.groups // PLANES), PLANE_WORK * one.work)
+
+
+def sum_planes(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
+    (gather,), at_once = one.gathers, listed_at_once(one.taps)
+
+    def task(first: int, last: int) -> int:
+        scratch = room.get(2 * PLANES * WIDE_BYTES, gw.dtype, 3 * min(at_once, one.pixels) * (one.taps + 1))
+        start, end = (min(one.groups, four * PLANES) * one.taps for four in (first, last))
+        gw[start:end] = 0
+        depthwise_weight(x, g, gw, scratch, gather.own_axes, gather.move, one.sizes, at_once, (first, last))
+        return int(any_strange(gw, start, end))
+
+    return shared(task, -(-one.groups // PLANES), PLANE_WORK * one.work)
+
+
 THREE = Way("three_rows", may_sum_three, sum_three)
 SHIFTED = Way("shifted", may_shift, shift)
 NINE_WEIGHT = Way("three_weight", may_sum_nine, sum_nine)
 SHIFTED_WEIGHT = Way("shifted_weight", may_shift_weight, shift_weight)
+LISTS = Way("depthwise", may_list_planes, multiply_planes)
+LISTS_WEIGHT = Way("depthwise_weight", may_list_planes, sum_planes)

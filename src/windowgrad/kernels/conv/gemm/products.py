@@ -1,187 +1,260 @@
-"""Sums over channels and taps: every output channel of a run of pixels, by tiles. The forward pass and the input gradient.
+"""The forward pass and the input gradient of any geometry: a product of matrices that are packed block by block.
 
-A block of k (channels × taps) of the weight and of the input is packed at a time, straight from where they stand; no array
-has a cell for each pixel and each k. The order of every sum depends on the shapes only.
+Computes y[image, row, pixel] = bias[row] + the sum over k = (channel, tap) of w[row, k] · x(k, image and pixel), where
+x(k, pixel) is the cell that the pixel meets at the tap, or 0 in the padding. In the input gradient, rows are the channels of
+the convolution, and the pixels of one phase of its stride are one call (see `conv/plan.py`).
+
+Chosen for every pass that no other kernel takes (`gemm/ways.py: always`), the last row of `WAYS` in `conv/choose.py`.
+
+How it is blocked, from the outside in. Nothing is as large as all pixels times all k: the cells that pixels meet are
+packed from where they stand, by the lists of `conv/pieces.py`.
+
+                                    pixels of all images, as one row
+                         ┌── panel ──┬── panel ──┬─────  ─────┬── panel ──┐ ┬
+                         │           │           │            │           │ │ k of a block: some channels × some taps,
+                         │  packed: at most PANELS bytes      │           │ │ at most STEPS
+             k           │           │           │            │           │ │
+     ┌───────────────┐   ├───────────┼───────────┼─────  ─────┼───────────┤ ┴
+     │ ROWS          │   │   tile    │   tile    │            │           │   a tile: ROWS rows × VECTORS vectors of sums
+     ├───────────────┤   ├───────────┼───────────┼─────  ─────┼───────────┤   in registers
+     │ ROWS          │   │           │           │            │           │
+     ├───────────────┤   ├───────────┼───────────┼─────  ─────┼───────────┤
+     │ packed: at    │   │           │    y      │            │           │
+     │ most WEIGHTS  │   │           │           │            │           │
+     └───────────────┘   └───────────┴───────────┴─────  ─────┴───────────┘
+      w: some rows
+
+for each group, block of k, block of rows: pack the weight; for each block of panels: pack the pixels, then all tiles of the
+two. The first block of k puts its sums with the bias, the others add theirs. STEPS, PANELS, WEIGHTS and the sizes of
+blocks are in `conv/plan.py`: a panel of STEPS stays in the second cache. The order of every sum depends on the shapes only.
+
+Measured and rejected: to pack pixels that already lie in order (windows of one cell) where few rows use them: they are read
+where they stand. To pack the weight panel by panel: an input gradient takes a few cells from each of hundreds of rows far
+apart; channel by channel they follow each other, and one image of 512 channels takes half the time. To pad each row of
+pixels to whole vectors, as the first prototype did: with rows of 56 that is 14 % of the work; here pixels run on over rows
+and images. Winograd and FFT change the error bound and spread NaN and infinity to neighbours: not used.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from windowgrad.kernels.conv.gemm.windows import copy_pieces, in_pieces, out_pieces
+from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces, out_pieces, put_pieces
+from windowgrad.kernels.conv.records import InAxes, OutAxes, Pieces, Range, Sizes, Start
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.masked import EVEN, HUGE, add_apart, add_part, interval, peek, put_apart, put_part
-from windowgrad.kernels.vector.tiles import BYTES, ROWS, VECTORS, multiply_packed
+from windowgrad.kernels.vector.masked import one_by_one
+from windowgrad.kernels.vector.ops import address, later
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, wide_lanes
+from windowgrad.kernels.vector.tiles import Factor, Matrix, multiply_tile
 from windowgrad.kernels.vector.transpose import copy_column, copy_row, turn
 
 
-@helper
-def pack_weight(
-    w: Any, base: int, per_row: int, per_channel: int, places: Any, first: int, last: int, c0: int, c1: int, t0: int, t1: int,
-    to: Any, at: int,
-) -> None:  # fmt: skip
-    """Rows `first` to `last` of the weight, for channels and taps of a block, as panels of ROWS numbers per k.
+class Weight(NamedTuple):
+    """The weight of a group: the number of (row, channel, tap) is cells[row_step·row + channel_step·channel + places[tap]]."""
 
-    Rows past the last are zeros. Where taps lie one after the other, ROWS of them are turned around at once. All rows of a
-    channel are taken before the next channel: in the weight they lie closer together, or it is all one run.
+    cells: Any
+    row_step: int
+    channel_step: int
+    places: Any
+
+
+class Blocks(NamedTuple):
+    """How large blocks are at most: channels, taps, rows, panels; `in_order`: pixels lie so, and are read where they stand."""
+
+    channels: int
+    taps: int
+    rows: int
+    panels: int
+    in_order: bool
+
+
+class Share(NamedTuple):
+    """What one thread does: some rows of all groups, some panels; and whether it adds to what y has."""
+
+    first_row: int
+    last_row: int
+    first_panel: int
+    last_panel: int
+    adds: bool
+
+
+class Block(NamedTuple):
+    """What is packed at a time: these rows of a group, and k of these channels and taps."""
+
+    rows: Range
+    channels: Range
+    taps: Range
+
+
+class Packed(NamedTuple):
+    """Scratch memory: the weight of a block, its panels of pixels (`panel` cells each), a tile, lists of pieces.
+
+    For each panel the lists have the number of its pieces in y, then where its cells stand in x if they are not packed, or
+    −1, then the pieces; after all panels there is space for those in the input, `pieces`.
     """
-    taps = t1 - t0
-    in_order = places[t1 - 1] - places[t0] == taps - 1
-    runs, length = (1, (c1 - c0) * taps) if in_order and per_channel == taps else (c1 - c0, taps if in_order else 1)
+
+    weight: Any
+    pixels: Any
+    panel: int
+    tile: Any
+    lists: Any
+    pieces: Any
+
+
+# --- the weight --------------------------------------------------------------------------------------------------
+
+
+@helper
+def pack_weight(w: Weight, block: Block, to: Any) -> None:
+    """The weight of a block as panels of ROWS numbers for each k. Rows past the last are zeros.
+
+    Where taps lie one after the other, ROWS of them are turned around at once. All rows of a channel are taken before the
+    next channel: in the weight they lie closer together, or it is all one row.
+    """
+    rows, channels, taps = block.rows, block.channels.last - block.channels.first, block.taps.last - block.taps.first
+    in_order = w.places[block.taps.last - 1] - w.places[block.taps.first] == taps - 1
+    times, length = (1, channels * taps) if in_order and w.channel_step == taps else (channels, taps if in_order else 1)
     if length < ROWS:
-        scatter_weight(w, base, per_row, per_channel, places, first, last, c0, c1, t0, t1, to, at)
+        scatter_weight(w, block, to)
         return
-    for c in range(c0, c0 + runs):
-        for row in range(first, last, ROWS):
-            rows, i = min(ROWS, last - row), at + (row - first) * (c1 - c0) * taps
-            start, done = base + row * per_row + c * per_channel + places[t0], 0
-            if rows < ROWS:
-                to[i : i + length * ROWS] = 0
+    for c in range(block.channels.first, block.channels.first + times):
+        for row in range(rows.first, rows.last, ROWS):
+            some, panel, done = min(ROWS, rows.last - row), later(to, (row - rows.first) * channels * taps), 0
+            source = later(w.cells, row * w.row_step + c * w.channel_step + w.places[block.taps.first])
+            if some < ROWS:
+                for i in range(length * ROWS):
+                    panel[i] = 0
             else:
                 while done + ROWS <= length:
-                    turn(to, i + done * ROWS, ROWS, w, start + done, per_row)
+                    turn(Matrix(later(panel, done * ROWS), ROWS), Matrix(later(source, done), w.row_step))
                     done += ROWS
             for k in range(done, length):
-                for r in range(rows):
-                    to[i + k * ROWS + r] = w[start + k + r * per_row]
-        at += length * ROWS
+                for r in range(some):
+                    one_by_one()
+                    panel[k * ROWS + r] = source[k + r * w.row_step]
+        to = later(to, length * ROWS)
 
 
 @helper
-def scatter_weight(
-    w: Any, base: int, per_row: int, per_channel: int, places: Any, first: int, last: int, c0: int, c1: int, t0: int, t1: int,
-    to: Any, at: int,
-) -> None:  # fmt: skip
+def scatter_weight(w: Weight, block: Block, to: Any) -> None:
     """The same, one k of all rows after the other."""
-    panel, whole = (c1 - c0) * (t1 - t0) * ROWS, first + (last - first) // ROWS * ROWS
-    for c in range(c0, c1):
-        for t in range(t0, t1):
-            i, start = at, base + c * per_channel + places[t]
-            if per_row == 1:
-                for row in range(first, whole, ROWS):
-                    copy_row(to, i, w, start + row)
+    rows, channels, taps = block.rows, block.channels, block.taps
+    panel = (channels.last - channels.first) * (taps.last - taps.first) * ROWS
+    whole = rows.first + (rows.last - rows.first) // ROWS * ROWS
+    for c in range(channels.first, channels.last):
+        for t in range(taps.first, taps.last):
+            i, source = 0, later(w.cells, c * w.channel_step + w.places[t])
+            if w.row_step == 1:
+                for row in range(rows.first, whole, ROWS):
+                    copy_row(later(to, i), later(source, row))
                     i += panel
             else:
-                for row in range(first, whole, ROWS):
-                    copy_column(to, i, w, start + row * per_row, per_row)
+                for row in range(rows.first, whole, ROWS):
+                    copy_column(later(to, i), later(source, row * w.row_step), w.row_step)
                     i += panel
-            for r in range(ROWS if whole < last else 0):
-                to[i + r] = w[start + (whole + r) * per_row] if whole + r < last else 0
-            at += ROWS
+            for r in range(ROWS if whole < rows.last else 0):
+                one_by_one()
+                to[i + r] = source[(whole + r) * w.row_step] if whole + r < rows.last else 0
+            to = later(to, ROWS)
+
+
+# --- the pixels --------------------------------------------------------------------------------------------------
 
 
 @helper
-def finish(
-    y: Any, base: int, plane: int, rows: int, tile: Any, bias: Any, channel: int, first: bool, fresh: bool, move: int,
-    lists: Any, at: int, pieces: int,
-) -> int:  # fmt: skip
-    """Put a tile into the output, or add it if the output is not `fresh`, the bias with the first block of k.
+def pack_pixels(
+    x: Matrix, met: InAxes, out: OutAxes, block: Block, panels: Range, pixels: int, in_order: bool, to: Packed
+) -> None:
+    """The cells that the pixels of some panels meet, for a block, and where the pixels stand in y.
 
-    Gives the strange lanes of all sums.
+    x has a row for each channel of the group. Where pixels are `in_order`, panels that lie within one image are not packed.
     """
-    strange, extra = 0, y.dtype.type(0)
-    length, least = VECTORS * BYTES // tile.itemsize, 2.0**-126 if tile.itemsize == 4 else 2.0**-1022
-    for q in range(at, at + 3 * pieces, 3):
-        source, to, count = lists[q], base + lists[q + 1], lists[q + 2]
-        for r in range(rows):
-            if first:
-                extra = peek(bias, channel + r)
-            if move == 2 and fresh:
-                strange |= put_apart(y, to, tile, source, extra, interval(0, 2 * count - 1) & EVEN)
-            elif move == 2:
-                strange |= add_apart(y, to, tile, source, extra, interval(0, 2 * count - 1) & EVEN)
-            elif move > 2:
-                for lane in range(count):
-                    value = tile[source + lane] + extra
-                    if not fresh:
-                        value += y[to + lane * move]
-                    y[to + lane * move] = value
-                    strange |= (1 if abs(value) < least else 0) | (0 if abs(value) < np.inf else 1 << HUGE)
-            elif fresh:
-                strange |= put_part(y, to, tile, source, extra, interval(0, count))
+    lanes, stride = wide_lanes(x.cells), met.step[met.rank - 1]
+    length, channels = VECTORS * lanes, block.channels.last - block.channels.first
+    for q in range(panels.first, panels.last):
+        some = Range(q * length, min((q + 1) * length, pixels))
+        lists = later(to.lists, (q - panels.first) * (3 * length + 2))
+        lists[0] = out_pieces(some, out, lanes, later(lists, 2)).number
+        image = some.first // met.grid[0]
+        lists[1] = image * (met.image - x.step) + some.first
+        if not in_order or some.first + length > (image + 1) * x.step:
+            lists[1] = -1
+        if lists[1] >= 0:
+            continue
+        pieces = in_pieces(some, met, block.taps, lanes, length, to.pieces)
+        panel = Matrix(later(to.pixels, (q - panels.first) * to.panel), (block.taps.last - block.taps.first) * length)
+        copy_pieces(panel, Matrix(later(x.cells, block.channels.first * x.step), x.step), channels, stride, pieces)
+
+
+# --- the products ------------------------------------------------------------------------------------------------
+
+
+@helper
+def multiply_block(x: Matrix, y: Matrix, move: int, block: Block, panels: Range, pixels: int, start: Start, of: Packed) -> int:
+    """All tiles of a packed block, put into y, which has a row for each row of the group; gives the strange lanes."""
+    lanes, strange = wide_lanes(of.tile), 0
+    length, rows, channels, taps = VECTORS * lanes, block.rows, block.channels, block.taps
+    k = (channels.last - channels.first) * (taps.last - taps.first)
+    for m in range(rows.first, rows.last, ROWS):
+        weight = Factor(later(of.weight, (m - rows.first) * k), 1, ROWS)
+        to, first = Matrix(later(y.cells, m * y.step), y.step), Start(later(start.bias, m), start.biased, start.fresh)
+        for q in range(panels.first, panels.last):
+            vectors = (min(length, pixels - q * length) + lanes - 1) // lanes
+            lists = later(of.lists, (q - panels.first) * (3 * length + 2))
+            if lists[1] >= 0:
+                cells = Matrix(later(x.cells, lists[1] + channels.first * x.step), x.step)
             else:
-                strange |= add_part(y, to, tile, source, extra, interval(0, count))
-            to, source = to + plane, source + length
+                cells = Matrix(later(of.pixels, (q - panels.first) * of.panel), length)
+            multiply_tile(weight, cells, k, vectors, of.tile)
+            strange |= put_pieces(to, min(ROWS, rows.last - m), move, of.tile, first, Pieces(later(lists, 2), lists[0]))
     return strange
 
 
 @kernel
 def products(
-    x: Any, w: Any, y: Any, bias: Any, room: Any, lists: Any, axes: Any, out_axes: Any, places: Any, weight: Any, sizes: Any,
-    blocks: Any, share: Any,
-) -> int:  # fmt: skip
-    """y[image, row, pixel] = bias[row] + the sum over channel and tap of w · x, for a share of the work.
+    x: Any, w: Any, y: Any, bias: Any, scratch: Any, axes: Any, outs: Any, weight: Any, sizes: Any, blocks: Any, share: Any
+) -> int:
+    """A share of the forward pass or the input gradient; gives the strange lanes of all sums.
 
-    `axes`: grid, size, step and taps, as in `in_pieces`; `out_axes`: grid and move, as in `out_pieces`, with the place of
-    pixel 0; `places`: where each tap stands in the weight; `weight`: how far groups, rows and channels are apart there;
-    `sizes`: images, groups, rows and channels of a group, cells of a plane of x and of y; `blocks`: channels, taps, rows and
-    panels of a block; `share`: the rows of all groups and the panels to do, and whether to add to what stands in y.
-    Gives the strange lanes of all sums.
+    `scratch`: cells and integers; `axes` as in `InAxes`; `outs`: grid and move as in `OutAxes`, and the place of pixel 0;
+    `weight`: where each tap stands in it, and how far groups, rows and channels are apart there; `sizes` as in `Sizes`;
+    `blocks` as in `Blocks`; `share` as in `Share`.
     """
-    (grid, size, step, taps), (out_grid, move, origin) = axes, out_axes
-    (per_group, per_row, per_channel), (images, groups, rows, channels, plane, out_plane) = weight, sizes
-    (some_channels, some_taps, some_rows, some_panels), (first_row, last_row, first_panel, last_panel, adds) = blocks, share
-    lanes = BYTES // y.itemsize
-    length, stride = VECTORS * lanes, step[len(step) - 1]
-    pixels = images
-    for n in grid:
-        pixels *= n
-    b_at = some_channels * some_taps * some_rows
-    panel = some_channels * some_taps * length
-    tile = room[b_at + some_panels * panel + lanes :]
-    in_at = some_panels * (3 * length + 2)
-    strange = 0
-    # pixels that lie in order need not be packed where few rows would use them
-    in_order = len(grid) == 1 and len(places) == 1 and stride == 1 and taps[0] == 0 and grid[0] == size[0]
-    in_order = in_order and len(move) == 1 and move[0] == 1 and rows <= 4 * ROWS
-    for group in range(first_row // rows, (last_row + rows - 1) // rows):
-        low, high = max(0, first_row - group * rows), min(rows, last_row - group * rows)
-        x_at, y_at = group * channels * plane, origin + group * rows * out_plane
-        for c0 in range(0, channels, some_channels):
-            c1 = min(channels, c0 + some_channels)
-            for t0 in range(0, len(places), some_taps):
-                t1 = min(len(places), t0 + some_taps)
-                first, last, k = c0 + t0 == 0, c1 == channels and t1 == len(places), (c1 - c0) * (t1 - t0)
-                fresh = first and not adds
-                for m0 in range(low, high, some_rows):
-                    m1 = min(high, m0 + some_rows)
-                    pack_weight(w, group * per_group, per_row, per_channel, places, m0, m1, c0, c1, t0, t1, room, 0)
-                    for q0 in range(first_panel, last_panel, some_panels):
-                        q1 = min(last_panel, q0 + some_panels)
-                        for q in range(q0, q1):
-                            start, count = q * length, min(length, pixels - q * length)
-                            at = (q - q0) * (3 * length + 2)
-                            lists[at] = out_pieces(
-                                start, count, out_grid, move, groups * rows * out_plane, lanes, lists, at + 2
-                            )
-                            image = start // grid[0]
-                            lists[at + 1] = x_at + image * (groups * channels * plane - plane) + start
-                            if not in_order or start + length > (image + 1) * plane:
-                                lists[at + 1] = -1
-                            if lists[at + 1] >= 0:
-                                continue
-                            pieces = in_pieces(
-                                start, count, grid, size, step, taps, t0, t1, groups * channels * plane, lanes, length, lists,
-                                in_at,
-                            )  # fmt: skip
-                            copy_pieces(
-                                room, b_at + (q - q0) * panel, (t1 - t0) * length, x, x_at + c0 * plane, plane, c1 - c0, stride,
-                                lists, in_at, pieces,
-                            )  # fmt: skip
-                        for m in range(m0, m1, ROWS):
-                            for q in range(q0, q1):
-                                vectors = (min(length, pixels - q * length) + lanes - 1) // lanes
-                                b, at = b_at + (q - q0) * panel, (q - q0) * (3 * length + 2)
-                                if lists[at + 1] >= 0:
-                                    multiply_packed(room, (m - m0) * k, x, lists[at + 1] + c0 * plane, plane, k, vectors, tile)
-                                else:
-                                    multiply_packed(room, (m - m0) * k, room, b, length, k, vectors, tile)
-                                seen = finish(
-                                    y, y_at + m * out_plane, out_plane, min(ROWS, m1 - m), tile, bias, group * rows + m,
-                                    first, fresh, move[len(move) - 1], lists, at + 2, lists[at],
-                                )  # fmt: skip
-                                if last:
-                                    strange |= seen
+    size, (room, lists), (grid, move, origin) = Sizes(*sizes), scratch, outs
+    places, per_group, per_row, per_channel = weight
+    most, own = Blocks(*blocks), Share(*share)
+    met = InAxes(
+        len(axes[0]), address(axes[0]), address(axes[1]), address(axes[2]), address(axes[3]),
+        size.groups * size.channels * size.plane,
+    )  # fmt: skip
+    out = OutAxes(len(grid), address(grid), address(move), size.groups * size.rows * size.out_plane)
+    lanes, pixels, strange = wide_lanes(y), size.images, 0
+    length = VECTORS * lanes
+    for axis in range(met.rank):
+        pixels *= met.grid[axis]
+    weights, panel = most.channels * most.taps * most.rows, most.channels * most.taps * length
+    packed = Packed(
+        address(room), later(address(room), weights), panel, later(address(room), weights + most.panels * panel + lanes),
+        address(lists), later(address(lists), most.panels * (3 * length + 2)),
+    )  # fmt: skip
+    for group in range(own.first_row // size.rows, (own.last_row + size.rows - 1) // size.rows):
+        low, high = max(0, own.first_row - group * size.rows), min(size.rows, own.last_row - group * size.rows)
+        cells = Matrix(later(address(x), group * size.channels * size.plane), size.plane)
+        sums = Matrix(later(address(y), origin + group * size.rows * size.out_plane), size.out_plane)
+        numbers = Weight(later(address(w), group * per_group), per_row, per_channel, address(places))
+        for c in range(0, size.channels, most.channels):
+            channels = Range(c, min(size.channels, c + most.channels))
+            for t in range(0, len(places), most.taps):
+                taps = Range(t, min(len(places), t + most.taps))
+                start = Start(later(address(bias), group * size.rows), c + t == 0, c + t == 0 and not own.adds)
+                last = channels.last == size.channels and taps.last == len(places)
+                for m in range(low, high, most.rows):
+                    block = Block(Range(m, min(high, m + most.rows)), channels, taps)
+                    pack_weight(numbers, block, packed.weight)
+                    for q in range(own.first_panel, own.last_panel, most.panels):
+                        panels = Range(q, min(own.last_panel, q + most.panels))
+                        pack_pixels(cells, met, out, block, panels, pixels, most.in_order, packed)
+                        seen = multiply_block(cells, sums, out.move[out.rank - 1], block, panels, pixels, start, packed)
+                        if last:
+                            strange |= seen
     return strange

@@ -1,103 +1,111 @@
-"""Kernels of one cell that move one cell at a time, over small planes: products of matrices that are read where they stand.
+"""Windows of one cell that move one cell at a time: products of matrices that are read where they stand.
 
-A tile of sums goes from the registers straight into the output. The last tile of a row or column overlaps the one before
-it, so no cell past an array is read; the few columns that would be a tile of little use are summed one by one. What is
-summed together, and in which order, depends on the shapes only.
+Computes, for one group and no padding,
+    by_rows      forward          y[n, row, pixel] = bias[row] + the sum over channels of w[row, channel] · x[n, channel, pixel]
+    by_columns   input gradient   gx[n, row, pixel] = bias[row] + the sum over k of w[k, row] · g[n, k, pixel]
+    by_pixels    weight gradient  gw[row, channel] = the sum over images n and pixels of g[n, row, pixel] · x[n, channel, pixel]
+
+Chosen where `pointwise/ways.py: may_multiply` (the first two) or `may_multiply_pixels` says that tiles cover the matrices;
+the weight gradient of many small planes is left to conv/gemm (`sums_long_rows`).
+
+How it is blocked: y of an image is cut into panels of VECTORS vectors of columns, and a panel into tiles of ROWS rows; a tile
+goes from the registers straight into y (`vector/tiles.py: put_tile`). The last tile of a row or column overlaps the one
+before it, so no cell past an array is read, and it writes only what is its own:
+
+    columns →   ┌── panel ──┬── panel ──┬──┐       WEIGHT_BLOCK numbers of the weight are used for all images before others.
+    rows    ↓   │ tile ROWS │           │  │       A rest of at most FEW columns is no panel: its columns are summed one
+                ├───────────┼───────────┤  │       by one, along k (`dots`) or along rows (`column`).
+                │           │        ┌──┼──┤       In the weight gradient k are pixels: TURNED of them are turned around
+                └───────────┴────────┴──┴──┘       at a time, so that channels lie side by side.
+
+What is summed together, and in which order, depends on the shapes only.
+
+Measured and rejected: conv/gemm for these shapes. One image of 7 × 7 packed its weight to use it once, summed the 49th pixel
+with a whole vector, and took each tile through memory on its way out: the input gradient took two to three times as long,
+the others 1.2 to 1.8 times.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
-
-from windowgrad.kernels.conv.depthwise.shifted import wide_lanes
-from windowgrad.kernels.conv.pointwise.tiles import columns_1, columns_2, columns_3, rows_1, rows_2, rows_3
+from windowgrad.kernels.conv.records import Range
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.masked import HUGE, interval, load_some, peek, store_tile
-from windowgrad.kernels.vector.ops import fma, splat
-from windowgrad.kernels.vector.tiles import BYTES, ROWS, VECTORS
+from windowgrad.kernels.vector.masked import interval, load_some, store_tile, strange_cell
+from windowgrad.kernels.vector.ops import address, fma, later, splat
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, wide_lanes
+from windowgrad.kernels.vector.tiles import Factor, Matrix, Own, lane_sum, put_tile
 from windowgrad.kernels.vector.transpose import turn, turn_some
 
-STEPS = 512
+TURNED = 512
 """Pixels that are turned around at a time: what they make stays in the second cache."""
-BLOCK = 1 << 16
+WEIGHT_BLOCK = 1 << 16
 """Numbers of the weight that are used for all images before others are: they stay in the second cache."""
 FEW = 2
 """Columns that are summed one by one."""
 
 
-@intrinsic
-def lane_sum(typing: Any, value: Any) -> Any:
-    """The sum of the lanes, halves first."""
+class Sums(NamedTuple):
+    """Where the sums of a product go: a matrix of so many rows, the bias of each, and whether (1 or 0) y is added to."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        total, lanes = args[0], value.lanes
-        while lanes > 1:
-            lanes //= 2
-            order = ir.Constant(
-                ir.VectorType(ir.IntType(32), value.lanes), [(i + lanes) % value.lanes for i in range(value.lanes)]
-            )
-            total = builder.fadd(total, builder.shuffle_vector(total, total, order))
-        return builder.extract_element(total, ir.IntType(32)(0))
-
-    return value.dtype(value), emit
+    y: Matrix
+    rows: int
+    bias: Any
+    adds: int
 
 
 @helper
-def put_cell(y: Any, i: int, value: Any, adds: int) -> Any:
-    """y[i] = value, or that added; gives its strange lane."""
-    if adds:
-        value += y[i]
-    y[i] = value
-    least = 2.0**-126 if y.itemsize == 4 else 2.0**-1022
-    return (1 if abs(value) < least else 0) | (0 if abs(value) < np.inf else 1 << HUGE)
-
-
-# --- the forward pass and the weight gradient --------------------------------------------------------------------
+def put_cell(to: Sums, row: int, value: Any) -> Any:
+    """The value and its bias into the first column; gives its strange lane."""
+    value, at = value + to.bias[row], row * to.y.step
+    if to.adds:
+        value += to.y.cells[at]
+    to.y.cells[at] = value
+    return strange_cell(value)
 
 
 @helper
-def dots(
-    a: Any, ao: int, lda: int, b: Any, k: int, rows: int, y: Any, yo: int, ldy: int, bias: Any, channel: int, adds: int
-) -> Any:
-    """y[yo + r·ldy] = bias[channel + r] + the sum over k of a[ao + r·lda + k] · b[k]."""
-    n, strange, r = wide_lanes(b), 0, 0
-    while r < rows:
-        p, q = ao + r * lda, ao + min(r + 1, rows - 1) * lda
-        s, t = ao + min(r + 2, rows - 1) * lda, ao + min(r + 3, rows - 1) * lda
+def put_panel(a: Factor, b: Matrix, k: int, to: Sums, tiles: Range, panel: Range) -> Any:
+    """The tiles of a panel of columns. Columns past whole vectors are reached by going back: b has that many before."""
+    lanes, strange = wide_lanes(to.bias), 0
+    vectors = (panel.last - panel.first + lanes - 1) // lanes
+    start = panel.last - vectors * lanes
+    bits, cells = interval(panel.first - start, vectors * lanes), Matrix(later(b.cells, start), b.step)
+    for tile in range(tiles.first, tiles.last):
+        row = min(tile * ROWS, to.rows - ROWS)
+        factor, own = Factor(later(a.cells, row * a.row), a.row, a.step), Own(tile * ROWS - row, bits)
+        y = Matrix(later(to.y.cells, row * to.y.step + start), to.y.step)
+        strange |= put_tile(factor, cells, k, vectors, y, later(to.bias, row), own, to.adds)
+    return strange
+
+
+# --- the forward pass --------------------------------------------------------------------------------------------
+
+
+@helper
+def dots(a: Matrix, b: Any, k: int, to: Sums, rows: Range) -> Any:
+    """The first column of y: the sum over k of a(row, k) · b[k], four rows at a time."""
+    n, strange, r, last = wide_lanes(b), 0, rows.first, rows.last - 1
+    while r < rows.last:
+        p, q = later(a.cells, r * a.step), later(a.cells, min(r + 1, last) * a.step)
+        s, t = later(a.cells, min(r + 2, last) * a.step), later(a.cells, min(r + 3, last) * a.step)
         zero, i = load_some(b, 0, 0), 0
         c, d, e, f = zero, zero, zero, zero
         while i < k:
             on = interval(0, min(n, k - i))
             cells = load_some(b, i, on)
-            c, d = fma(load_some(a, p + i, on), cells, c), fma(load_some(a, q + i, on), cells, d)
-            e, f = fma(load_some(a, s + i, on), cells, e), fma(load_some(a, t + i, on), cells, f)
+            c, d = fma(load_some(p, i, on), cells, c), fma(load_some(q, i, on), cells, d)
+            e, f = fma(load_some(s, i, on), cells, e), fma(load_some(t, i, on), cells, f)
             i += n
-        strange |= put_cell(y, yo + r * ldy, lane_sum(c) + peek(bias, channel + r), adds)
-        if r + 1 < rows:
-            strange |= put_cell(y, yo + (r + 1) * ldy, lane_sum(d) + peek(bias, channel + r + 1), adds)
-        if r + 2 < rows:
-            strange |= put_cell(y, yo + (r + 2) * ldy, lane_sum(e) + peek(bias, channel + r + 2), adds)
-        if r + 3 < rows:
-            strange |= put_cell(y, yo + (r + 3) * ldy, lane_sum(f) + peek(bias, channel + r + 3), adds)
+        strange |= put_cell(to, r, lane_sum(c))
+        if r + 1 < rows.last:
+            strange |= put_cell(to, r + 1, lane_sum(d))
+        if r + 2 < rows.last:
+            strange |= put_cell(to, r + 2, lane_sum(e))
+        if r + 3 < rows.last:
+            strange |= put_cell(to, r + 3, lane_sum(f))
         r += 4
     return strange
-
-
-@helper
-def turn_panel(x: Any, at: int, plane: int, pixels: int, channels: int, to: Any) -> None:
-    """to[pixel·length + c] = x[at + c·plane + pixel] for so many pixels and channels."""
-    length, c = VECTORS * BYTES // to.itemsize, 0
-    while c < channels:
-        j, pixel, some = at + c * plane, 0, min(ROWS, channels - c)
-        while some == ROWS and pixel + ROWS <= pixels:
-            turn(to, pixel * length + c, length, x, j + pixel, plane)
-            pixel += ROWS
-        turn_some(to, pixel * length + c, length, x, j + pixel, plane, pixels - pixel, some)
-        c += ROWS
 
 
 @kernel
@@ -105,73 +113,68 @@ def by_rows(a: Any, b: Any, y: Any, bias: Any, room: Any, sizes: Any, share: Any
     """y[image, row, column] = bias[row] + the sum over k of a[row, k] · b[image, k, column], for a share of the work.
 
     `sizes`: images, rows, k and columns. `share`: the tiles of rows and the panels of columns to do, and whether (1 or 0) it
-    is added to what stands in y. The room has k numbers. Gives the strange lanes of all sums.
+    is added to what y has. The room has k numbers. Gives the strange lanes of all sums.
     """
     (images, rows, k, columns), (first, last, first_panel, last_panel, adds) = sizes, share
-    lanes, strange, some = BYTES // y.itemsize, 0, max(1, BLOCK // (ROWS * k))
-    length = VECTORS * lanes
+    length, strange, some = VECTORS * wide_lanes(y), 0, max(1, WEIGHT_BLOCK // (ROWS * k))
+    factor, numbers = Factor(address(a), k, 1), address(room)
     for low in range(first, last, some):
-        high, row = min(last, low + some), low * ROWS
-        count = min(rows, high * ROWS) - row
+        high = min(last, low + some)
         for image in range(images):
-            at, to = image * k * columns, image * rows * columns
+            cells = Matrix(later(address(b), image * k * columns), columns)
+            plane = later(address(y), image * rows * columns)
+            to = Sums(Matrix(plane, columns), rows, address(bias), adds)
             for panel in range(first_panel, last_panel):
-                q = panel * length
-                left = min(length, columns - q)
-                if left > FEW:
-                    strange |= tiles(a, 0, k, b, at, columns, k, y, to, rows, columns, bias, low, high, q, left, adds)
+                some_columns = Range(panel * length, min(columns, (panel + 1) * length))
+                if some_columns.last - some_columns.first > FEW:
+                    strange |= put_panel(factor, cells, k, to, Range(low, high), some_columns)
                     continue
-                for j in range(q, columns):
+                for j in range(some_columns.first, columns):
                     for i in range(k):
-                        room[i] = b[at + i * columns + j]
-                    strange |= dots(a, row * k, k, room, k, count, y, to + row * columns + j, columns, bias, row, adds)
+                        numbers[i] = cells.cells[i * columns + j]
+                    column = Sums(Matrix(later(plane, j), columns), rows, address(bias), adds)
+                    strange |= dots(Matrix(address(a), k), numbers, k, column, Range(low * ROWS, min(rows, high * ROWS)))
     return strange
+
+
+# --- the weight gradient -----------------------------------------------------------------------------------------
+
+
+@helper
+def turn_panel(x: Matrix, pixels: int, channels: int, to: Any) -> None:
+    """to[pixel·length + c] = x(c, pixel) for so many pixels and channels."""
+    length, c = VECTORS * wide_lanes(to), 0
+    while c < channels:
+        row, pixel, some = later(x.cells, c * x.step), 0, min(ROWS, channels - c)
+        while some == ROWS and pixel + ROWS <= pixels:
+            turn(Matrix(later(to, pixel * length + c), length), Matrix(later(row, pixel), x.step))
+            pixel += ROWS
+        rest = Matrix(later(to, pixel * length + c), length)
+        turn_some(rest, Matrix(later(row, pixel), x.step), pixels - pixel, some)
+        c += ROWS
 
 
 @kernel
 def by_pixels(a: Any, b: Any, y: Any, bias: Any, room: Any, sizes: Any, share: Any) -> int:
     """y[row, column] = the sum over images and k of a[image, row, k] · b[image, column, k], as `by_rows`, which see.
 
-    The room has a panel of columns for each of STEPS of k.
+    The room has a panel of columns for each of TURNED of k.
     """
     (images, rows, k, columns), (first, last, first_panel, last_panel, _) = sizes, share
-    lanes = BYTES // y.itemsize
-    length, strange = VECTORS * lanes, 0
-    for panel in range(first_panel, last_panel):
-        q = panel * length
-        left = min(length, columns - q)
-        some = (left + lanes - 1) // lanes * lanes
-        start = q + left - some
+    lanes, turned, strange = wide_lanes(y), address(room), 0
+    length = VECTORS * lanes
+    for number in range(first_panel, last_panel):
+        panel = Range(number * length, min(columns, (number + 1) * length))
+        some = (panel.last - panel.first + lanes - 1) // lanes * lanes
         for image in range(images):
-            for p in range(0, k, STEPS):
-                steps = min(STEPS, k - p)
-                turn_panel(b, (image * columns + start) * k + p, k, steps, some, room)
-                adds, at = 1 if image + p else 0, image * rows * k + p
-                seen = tiles(a, at, k, room, -start, length, steps, y, 0, rows, columns, bias, first, last, q, left, adds)
+            for p in range(0, k, TURNED):
+                steps, start = min(TURNED, k - p), panel.last - some
+                turn_panel(Matrix(later(address(b), (image * columns + start) * k + p), k), steps, some, turned)
+                factor = Factor(later(address(a), image * rows * k + p), k, 1)
+                to = Sums(Matrix(address(y), columns), rows, address(bias), 1 if image + p else 0)
+                seen = put_panel(factor, Matrix(later(turned, -start), length), steps, to, Range(first, last), panel)
                 if image == images - 1 and p + steps == k:
                     strange |= seen
-    return strange
-
-
-@helper
-def tiles(
-    a: Any, a_at: int, lda: int, b: Any, at: int, ldb: int, k: int, y: Any, to: int, rows: int, columns: int, bias: Any,
-    first: int, last: int, q: int, left: int, adds: int,
-) -> Any:  # fmt: skip
-    """Tiles of rows `first` to `last`, of the `left` columns from q on."""
-    lanes, strange = BYTES // y.itemsize, 0
-    vectors = (left + lanes - 1) // lanes
-    start = q + left - vectors * lanes
-    bits = interval(q - start, vectors * lanes)
-    for tile in range(first, last):
-        row = min(tile * ROWS, rows - ROWS)
-        skip, source, place = tile * ROWS - row, a_at + row * lda, to + row * columns + start
-        if vectors == 3:
-            strange |= rows_3(a, source, lda, b, at + start, ldb, k, y, place, columns, bias, row, skip, bits, adds)
-        elif vectors == 2:
-            strange |= rows_2(a, source, lda, b, at + start, ldb, k, y, place, columns, bias, row, skip, bits, adds)
-        else:
-            strange |= rows_1(a, source, lda, b, at + start, ldb, k, y, place, columns, bias, row, skip, bits, adds)
     return strange
 
 
@@ -179,12 +182,9 @@ def tiles(
 
 
 @helper
-def column(
-    a: Any, lda: int, b: Any, bo: int, ldb: int, k: int, first: int, last: int, y: Any, yo: int, ldy: int, bias: Any, room: Any,
-    adds: int,
-) -> Any:  # fmt: skip
-    """y[yo + r·ldy] = bias[r] + the sum over k of a[k·lda + r] · b[bo + k·ldb], for the rows from first to last."""
-    n, strange, r, zero = wide_lanes(y), 0, first, load_some(y, 0, 0)
+def column(a: Matrix, b: Matrix, k: int, to: Sums, rows: Range, room: Any) -> Any:
+    """The first column of y: the sum over k of a(k, row) · b(k, 0), four vectors of rows at a time."""
+    n, strange, r, last, zero = wide_lanes(room), 0, rows.first, rows.last, load_some(room, 0, 0)
     while r < last:
         one, two, three, four = (
             interval(0, min(n, last - r)),
@@ -194,15 +194,15 @@ def column(
         )
         c, d, e, f = zero, zero, zero, zero
         for i in range(k):
-            factor, at = splat(zero, peek(b, bo + i * ldb)), i * lda + r
-            c, d = fma(load_some(a, at, one), factor, c), fma(load_some(a, at + n, two), factor, d)
-            e, f = fma(load_some(a, at + 2 * n, three), factor, e), fma(load_some(a, at + 3 * n, four), factor, f)
+            factor, at = splat(zero, b.cells[i * b.step]), i * a.step + r
+            c, d = fma(load_some(a.cells, at, one), factor, c), fma(load_some(a.cells, at + n, two), factor, d)
+            e, f = fma(load_some(a.cells, at + 2 * n, three), factor, e), fma(load_some(a.cells, at + 3 * n, four), factor, f)
         store_tile(room, 0, c)
         store_tile(room, n, d)
         store_tile(room, 2 * n, e)
         store_tile(room, 3 * n, f)
         for i in range(min(4 * n, last - r)):
-            strange |= put_cell(y, yo + (r + i) * ldy, peek(room, i) + peek(bias, r + i), adds)
+            strange |= put_cell(to, r + i, room[i])
         r += 4 * n
     return strange
 
@@ -214,41 +214,21 @@ def by_columns(a: Any, b: Any, y: Any, bias: Any, room: Any, sizes: Any, share: 
     The room has four vectors.
     """
     (images, rows, k, columns), (first, last, first_panel, last_panel, adds) = sizes, share
-    lanes, strange, some = BYTES // y.itemsize, 0, max(1, BLOCK // (ROWS * k))
-    length = VECTORS * lanes
+    length, strange, some = VECTORS * wide_lanes(y), 0, max(1, WEIGHT_BLOCK // (ROWS * k))
+    factor = Factor(address(a), 1, rows)
     for low in range(first, last, some):
         high = min(last, low + some)
         for image in range(images):
-            at, to = image * k * columns, image * rows * columns
+            cells = Matrix(later(address(b), image * k * columns), columns)
+            plane = later(address(y), image * rows * columns)
+            to = Sums(Matrix(plane, columns), rows, address(bias), adds)
             for panel in range(first_panel, last_panel):
-                q = panel * length
-                left = min(length, columns - q)
-                if left > FEW:
-                    strange |= tiles_across(a, b, at, k, y, to, rows, columns, bias, low, high, q, left, adds)
+                some_columns = Range(panel * length, min(columns, (panel + 1) * length))
+                if some_columns.last - some_columns.first > FEW:
+                    strange |= put_panel(factor, cells, k, to, Range(low, high), some_columns)
                     continue
-                end = min(rows, high * ROWS)
-                for j in range(q, columns):
-                    strange |= column(a, rows, b, at + j, columns, k, low * ROWS, end, y, to + j, columns, bias, room, adds)
-    return strange
-
-
-@helper
-def tiles_across(
-    a: Any, b: Any, at: int, k: int, y: Any, to: int, rows: int, columns: int, bias: Any, first: int, last: int, q: int,
-    left: int, adds: int,
-) -> Any:  # fmt: skip
-    """As `tiles`."""
-    lanes, strange = BYTES // y.itemsize, 0
-    vectors = (left + lanes - 1) // lanes
-    start = q + left - vectors * lanes
-    bits = interval(q - start, vectors * lanes)
-    for tile in range(first, last):
-        row = min(tile * ROWS, rows - ROWS)
-        skip, place = tile * ROWS - row, to + row * columns + start
-        if vectors == 3:
-            strange |= columns_3(a, row, rows, b, at + start, columns, k, y, place, columns, bias, row, skip, bits, adds)
-        elif vectors == 2:
-            strange |= columns_2(a, row, rows, b, at + start, columns, k, y, place, columns, bias, row, skip, bits, adds)
-        else:
-            strange |= columns_1(a, row, rows, b, at + start, columns, k, y, place, columns, bias, row, skip, bits, adds)
+                for j in range(some_columns.first, columns):
+                    one = Sums(Matrix(later(plane, j), columns), rows, address(bias), adds)
+                    met, some_rows = Matrix(later(cells.cells, j), columns), Range(low * ROWS, min(rows, high * ROWS))
+                    strange |= column(Matrix(address(a), rows), met, k, one, some_rows, address(room))
     return strange

@@ -1,14 +1,17 @@
-"""Windows of one cell, as products of matrices: when that may be done, and how threads share it."""
+"""Windows of one cell, as products of matrices: when that may be done, and how threads share it.
+
+The kernels are in `products.py`. Threads share panels of columns, or tiles of rows where there are fewer than MANY panels.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from windowgrad.kernels.conv.plan import Array, Shape, panel
-from windowgrad.kernels.conv.pointwise.products import STEPS, by_columns, by_pixels, by_rows
+from windowgrad.kernels.conv.pointwise.products import TURNED, by_columns, by_pixels, by_rows
 from windowgrad.kernels.conv.shapes import Kernel, Pass, Way
 from windowgrad.kernels.conv.share import room, shared
-from windowgrad.kernels.vector.tiles import BYTES, ROWS
+from windowgrad.kernels.vector.registers import ROWS, WIDE_BYTES
 
 SMALL = 128
 """Cells of a plane: gradients of the weight that sum over many smaller ones are better summed over all of them at once."""
@@ -37,7 +40,7 @@ def fits(rows: int, columns: int, itemsize: int) -> bool:
     A tile has ROWS rows and up to a panel of columns, in whole vectors. Of rows there must be ROWS. The columns after the
     last whole panel are rounded up to vectors by going back, so there must be a panel before them, or nothing to round.
     """
-    return rows >= ROWS and (columns >= panel(itemsize) or columns % (BYTES // itemsize) == 0)
+    return rows >= ROWS and (columns >= panel(itemsize) or columns % (WIDE_BYTES // itemsize) == 0)
 
 
 def may_multiply(one: Pass, itemsize: int) -> bool:
@@ -63,7 +66,7 @@ def multiply(kernel: Kernel, a: Array, b: Array, y: Array, bias: Array, adds: bo
     tiles, length = -(-rows // ROWS), panel(y.itemsize)
     panels = -(-columns // length)
     by_panels = panels >= MANY
-    cells = min(k, STEPS) * length + BYTES if kernel is by_pixels else k + 4 * BYTES
+    cells = min(k, TURNED) * length + WIDE_BYTES if kernel is by_pixels else k + 4 * WIDE_BYTES
 
     def task(first: int, last: int) -> int:
         share = (0, tiles, first, last, int(adds)) if by_panels else (first, last, 0, panels, int(adds))
@@ -82,5 +85,5 @@ def multiply_pixels(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds:
     return multiply(by_pixels, g, x, gw, none, False, sizes, one.work)
 
 
-PLANES = Way("pointwise", may_multiply, multiply_plane)
-WEIGHT = Way("pointwise_weight", may_multiply_pixels, multiply_pixels, sums_long_rows)
+POINTWISE = Way("pointwise", may_multiply, multiply_plane)
+POINTWISE_WEIGHT = Way("pointwise_weight", may_multiply_pixels, multiply_pixels, sums_long_rows)

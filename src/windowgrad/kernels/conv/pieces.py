@@ -1,0 +1,180 @@
+"""Which cells a range of output pixels meets at each tap of the window, as vectors with masks: lists of pieces.
+
+The pixels of all images are one row of numbers: the last axis runs fastest, then the other axes, then the images. A range of
+them is cut where a row ends and where a vector is full; what is between two cuts is a piece. Pixel o meets, at tap t,
+the cell `o·step + taps[t]` of each axis; where that is no cell of the input, its lane is off. So padding, dilation, stride
+and rank are all told here, and kernels that use the lists know of none of them.
+
+    pixels    0  1  2  3  4  5  6 | 7  8  9 10 11 12 13 |14 …     rows of 7, vectors of 4 lanes, the range 2 … 12
+    pieces          └────────┘ └┘  └─────────┘ └────┘             (0, place 2, 4) (4, place 6, 1) (5, place 7, 4) (9, 11, 2)
+
+Used by conv/gemm, for every geometry, and by conv/depthwise/any_geometry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windowgrad.kernels.conv.records import InAxes, OutAxes, Pieces, Range, Start
+from windowgrad.kernels.runtime.jit import helper
+from windowgrad.kernels.vector.masked import (
+    EVEN,
+    add_apart,
+    add_part,
+    copy_even,
+    copy_fourth,
+    copy_part,
+    interval,
+    one_by_one,
+    put_apart,
+    put_part,
+    strange_cell,
+)
+from windowgrad.kernels.vector.ops import later
+from windowgrad.kernels.vector.registers import VECTORS, wide_lanes, zero_of
+from windowgrad.kernels.vector.tiles import Matrix
+
+# --- in the output -----------------------------------------------------------------------------------------------
+
+
+@helper
+def out_pieces(pixels: Range, axes: OutAxes, lanes: int, to: Any) -> Pieces:
+    """The pieces of a range of pixels, as triples (pixel of the range, place in the output, length)."""
+    rank, grid, move, count = axes.rank, axes.grid, axes.move, pixels.last - pixels.first
+    row = grid[rank - 1]
+    found, done = 0, 0
+    while done < count:
+        rest = (pixels.first + done) // row
+        j = pixels.first + done - rest * row
+        place = j * move[rank - 1]
+        for axis in range(rank - 2, -1, -1):
+            before = rest // grid[axis]
+            place += (rest - before * grid[axis]) * move[axis]
+            rest = before
+        place += rest * axes.image
+        end = min(count, done + row - j)
+        while done < end:
+            one_by_one()
+            length = min(lanes, end - done)
+            to[3 * found] = done
+            to[3 * found + 1] = place
+            to[3 * found + 2] = length
+            found, done, place = found + 1, done + length, place + length * move[rank - 1]
+    return Pieces(to, found)
+
+
+@helper
+def put_pieces(y: Matrix, rows: int, move: int, tile: Any, start: Start, pieces: Pieces) -> int:
+    """Puts so many rows of a tile into the pieces of a plane of y each; pixels are `move` apart there.
+
+    Gives the strange lanes (see HUGE) of all sums.
+    """
+    strange, extra, length = 0, zero_of(tile), VECTORS * wide_lanes(tile)
+    for q in range(0, 3 * pieces.number, 3):
+        source, count = later(tile, pieces.list[q]), pieces.list[q + 2]
+        to = later(y.cells, pieces.list[q + 1])
+        for r in range(rows):
+            if start.biased:
+                extra = start.bias[r]
+            if move == 2 and start.fresh:
+                strange |= put_apart(to, source, extra, interval(0, 2 * count - 1) & EVEN)
+            elif move == 2:
+                strange |= add_apart(to, source, extra, interval(0, 2 * count - 1) & EVEN)
+            elif move > 2:
+                for lane in range(count):
+                    one_by_one()
+                    value = source[lane] + extra
+                    if not start.fresh:
+                        value += to[lane * move]
+                    to[lane * move] = value
+                    strange |= strange_cell(value)
+            elif start.fresh:
+                strange |= put_part(to, source, extra, interval(0, count))
+            else:
+                strange |= add_part(to, source, extra, interval(0, count))
+            to, source = later(to, y.step), later(source, length)
+    return strange
+
+
+# --- in the input ------------------------------------------------------------------------------------------------
+
+
+@helper
+def in_pieces(pixels: Range, axes: InAxes, taps: Range, lanes: int, pitch: int, to: Any) -> Pieces:
+    """The cells that a range of pixels meets, as triples (place in a panel, first cell, mask).
+
+    All pieces of the first tap, then those of the next one; each tap is a row of the panel, `pitch` long. Pieces are cut as in
+    `out_pieces`.
+    """
+    rank, grid, size, step, count = axes.rank, axes.grid, axes.size, axes.step, pixels.last - pixels.first
+    row, stride, width = grid[rank - 1], step[rank - 1], size[rank - 1]
+    each, done = 0, 0
+    while done < count:  # how many there will be of each tap
+        end = min(count, done + row - (pixels.first + done) % row)
+        each += (end - done + lanes - 1) // lanes
+        done = end
+    found, done = 0, 0
+    while done < count:
+        outer = (pixels.first + done) // row
+        j = pixels.first + done - outer * row
+        end = min(count, done + row - j)
+        for t in range(taps.first, taps.last):
+            rest, place, plane, real = outer, 0, width, True
+            for axis in range(rank - 2, -1, -1):
+                before = rest // grid[axis]
+                cell = (rest - before * grid[axis]) * step[axis] + axes.taps[t * rank + axis]
+                real = real and cell >= 0 and cell < size[axis]
+                place += cell * plane
+                plane *= size[axis]
+                rest = before
+            place += rest * axes.image
+            cell = j * stride + axes.taps[t * rank + rank - 1]
+            i, start = 3 * ((t - taps.first) * each + found), done
+            while start < end:
+                one_by_one()
+                length = min(lanes, end - start)
+                to[i], to[i + 1] = (t - taps.first) * pitch + start, place + cell
+                to[i + 2] = real_lanes(cell, width, stride, length) if real else 0
+                i, start, cell = i + 3, start + length, cell + length * stride
+        found, done = found + (end - done + lanes - 1) // lanes, end
+    return Pieces(to, each * (taps.last - taps.first))
+
+
+@helper
+def real_lanes(cell: int, width: int, stride: int, length: int) -> Any:
+    """The mask of the cells `cell`, `cell + stride`, … that a row of `width` has; for 2 and 4, of what lies between too."""
+    low, high = max(0, -cell), max(0, width - cell)
+    if stride > 1:
+        low, high = (low + stride - 1) // stride, (high + stride - 1) // stride
+    high = min(high, length)
+    if stride == 4:
+        return interval(4 * low, 4 * high - 3)
+    return interval(2 * low, 2 * high - 1) if stride == 2 else interval(low, high)
+
+
+@helper
+def copy_pieces(to: Matrix, x: Matrix, channels: int, stride: int, pieces: Pieces) -> None:
+    """The pieces of `in_pieces` of so many channels, each a row of x, into rows of `to`.
+
+    Up to a vector after each piece is written too.
+    """
+    listed, end = pieces.list, 3 * pieces.number
+    if stride == 1:
+        for c in range(channels):
+            for q in range(0, end, 3):
+                copy_part(to.cells, c * to.step + listed[q], x.cells, c * x.step + listed[q + 1], listed[q + 2])
+    elif stride == 2:
+        for c in range(channels):
+            for q in range(0, end, 3):
+                copy_even(to.cells, c * to.step + listed[q], x.cells, c * x.step + listed[q + 1], listed[q + 2])
+    elif stride == 4:
+        for c in range(channels):
+            for q in range(0, end, 3):
+                copy_fourth(to.cells, c * to.step + listed[q], x.cells, c * x.step + listed[q + 1], listed[q + 2])
+    else:
+        for c in range(channels):
+            for q in range(0, end, 3):
+                row, start, bits = later(to.cells, c * to.step + listed[q]), c * x.step + listed[q + 1], listed[q + 2]
+                for lane in range(wide_lanes(to.cells)):
+                    one_by_one()
+                    row[lane] = x.cells[start + lane * stride] if bits >> lane & 1 else 0

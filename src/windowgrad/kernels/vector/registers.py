@@ -1,0 +1,57 @@
+"""The registers of the CPU: how wide the vectors of a tile are, and how many of them it has.
+
+`types.BYTES` is the width of the vectors of `ops`, the same on every CPU. A tile of sums is as large as the registers of the
+CPU allow: ROWS rows of up to VECTORS vectors of WIDE_BYTES bytes. That is chosen here, once, for the CPU that Numba
+compiles for. "Wide" is said of these vectors only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+from windowgrad.kernels.vector.types import Vec, read
+
+
+def registers(features: str) -> tuple[int, int, int]:
+    """(bytes of a vector, rows of a tile, vectors in a row): all sums, one row of vectors and one number fit in registers."""
+    known = features.split(",")
+    if "+avx512f" in known:
+        return 64, 8, 3
+    return (32 if "+avx" in known else 16), 4, 3
+
+
+WIDE_BYTES, ROWS, VECTORS = registers(cpu_target.target_context.codegen().magic_tuple()[2])
+
+
+def wide(dtype: Any) -> Vec:
+    """The vector of a tile."""
+    return Vec(dtype, WIDE_BYTES * 8 // dtype.bitwidth)
+
+
+@intrinsic
+def wide_lanes(typing: Any, a: Any) -> Any:
+    """How many cells of the array or address `a` a vector of a tile has."""
+    n = wide(a.dtype).lanes
+    return types.intp(a), lambda context, builder, signature, args: ir.Constant(ir.IntType(64), n)
+
+
+@intrinsic
+def load_wide(typing: Any, a: Any, i: Any) -> Any:
+    """The vector of a tile a[i], a[i + 1], …"""
+    v = wide(a.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read(context, builder, a, args[0], args[1], v)
+
+    return v(a, types.intp), emit
+
+
+@intrinsic
+def zero_of(typing: Any, a: Any) -> Any:
+    """0 as a number of the array or address `a`."""
+    return a.dtype(a), lambda context, builder, signature, args: context.get_constant(a.dtype, 0)
