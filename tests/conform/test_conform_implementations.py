@@ -50,6 +50,12 @@ def test_an_operator_that_no_adapter_has_a_name_for_is_unsupported(name, case):
         assert BY_NAME[name].supports(case, "forward") == NO_SUCH
 
 
+def test_a_minimum_is_compared_where_an_implementation_has_one():
+    found = reports(["scipy", "scikit-image"], Plan(cases(120, 0, ("min_pool",)), ("forward",)))
+    for report in found.values():
+        assert report.count("agrees") == report.asked > 5
+
+
 # --- found without being told ------------------------------------------------------------------------------------
 
 

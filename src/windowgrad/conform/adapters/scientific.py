@@ -5,8 +5,13 @@ from __future__ import annotations
 from windowgrad.conform.adapter import NO_SUCH, Adapter, arguments, first_reason
 from windowgrad.conform.case import Case
 
-REDUCTIONS = {"max_pool": "np.max", "avg_pool": "np.mean"}
-FILTERS = {"max_pool": ("maximum_filter", "-np.inf"), "avg_pool": ("uniform_filter", "0")}
+REDUCTIONS = {"max_pool": ("np.max", "-np.inf"), "min_pool": ("np.min", "np.inf"), "avg_pool": ("np.mean", "")}
+"""The function, and what fills a block that is not whole."""
+FILTERS = {
+    "max_pool": ("maximum_filter", "-np.inf"),
+    "min_pool": ("minimum_filter", "np.inf"),
+    "avg_pool": ("uniform_filter", "0"),
+}
 """The name, and what is outside."""
 
 
@@ -30,12 +35,13 @@ class BlockReduce(Adapter):
         )
 
     def call(self, case: Case) -> str:
-        outside = ", cval=-np.inf" if case.has_overhang and not case.is_mean else ""
-        return f"block_reduce(x, {(1, 1, *case.kernel)}, {REDUCTIONS[case.op]}{outside})"
+        function, outside = REDUCTIONS[case.op]
+        filled = f", cval={outside}" if outside and case.has_overhang else ""
+        return f"block_reduce(x, {(1, 1, *case.kernel)}, {function}{filled})"
 
 
 class SciPy(Adapter):
-    """scipy.ndimage.maximum_filter and uniform_filter: a window around every cell; and scipy.signal.correlate."""
+    """The filters maximum, minimum and uniform of scipy.ndimage: a window around every cell; and scipy.signal.correlate."""
 
     name, title, package = "scipy", "SciPy", "scipy"
     imports = "from scipy import ndimage, signal"
@@ -49,7 +55,7 @@ class SciPy(Adapter):
             (case.group == "empty batch", "its documentation does not cover empty arrays"),
             ("dilation" in case.features, "windows have no dilation"),
             (pooled and ("stride" in case.features or case.padding != around), "a filter has a window around every cell"),
-            (case.has_winners and case.x.dtype.kind != "f", "the outside is a number, and integers have no lowest one"),
+            (case.has_winners and case.x.dtype.kind != "f", "the outside is an infinity, which integers do not have"),
             (case.is_mean and case.x.dtype.kind != "f", "a filter of integers gives integers"),
             (case.is_mean and (not case.count_include_pad or case.divisor is not None), "the outside is counted"),
             (case.dtype == "float16", "it has no float16"),
