@@ -152,7 +152,7 @@ HEAD = 18
 def packed_rows(p: Plan, strips: Array, lanes: int) -> Array:
     """The array for `unpacked_rows`: HEAD numbers, the two lists of rows, those of taps and of edges, and the strips."""
     longest = max(int(p.row_cells.max(initial=0)), int(np.diff(p.back_ptr).max(initial=0)))
-    each = Strip(*strips.T)
+    each: Any = Strip(*strips.T)
     most = Most(int((each.bottom - each.top).max()), int((each.high - each.low).max()), longest)
     row = memory(p, lanes)
     head = [p.outer, p.plane_in, *p.line, *row.sizes, *most, len(strips), len(row.edges)]
