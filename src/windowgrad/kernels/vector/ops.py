@@ -179,11 +179,11 @@ def _mask(v: Vec) -> Vec:
     return Vec(types.boolean, v.lanes)
 
 
-def _max(builder: Any, greater: str, a: Any, b: Any, kind: str) -> Any:
+def _max(builder: Any, a: Any, b: Any, kind: str) -> Any:
     if kind != "f":
         compare = builder.icmp_signed if kind == "i" else builder.icmp_unsigned
-        return builder.select(compare(greater, b, a), b, a)
-    beats = builder.fcmp_ordered(greater, b, a)
+        return builder.select(compare(">", b, a), b, a)
+    beats = builder.fcmp_ordered(">", b, a)
     appears = builder.and_(builder.fcmp_unordered("uno", b, b), builder.fcmp_ordered("ord", a, a))
     return builder.select(builder.or_(beats, appears), b, a)
 
@@ -195,25 +195,16 @@ divide = _binary("divide", "a ÷ b", f=ir.IRBuilder.fdiv, i=ir.IRBuilder.sdiv, u
 maximum = _binary(
     "maximum",
     "The greater lane, a if they are equal; NaN is the greatest, and of two NaN the first.",
-    f=lambda builder, a, b: _max(builder, ">", a, b, "f"),
-    i=lambda builder, a, b: _max(builder, ">", a, b, "i"),
-    u=lambda builder, a, b: _max(builder, ">", a, b, "u"),
+    f=lambda builder, a, b: _max(builder, a, b, "f"),
+    i=lambda builder, a, b: _max(builder, a, b, "i"),
+    u=lambda builder, a, b: _max(builder, a, b, "u"),
 )
-minimum = _binary(
-    "minimum",
-    "The lesser lane, a if they are equal; NaN goes before every number, and of two NaN the first.",
-    f=lambda builder, a, b: _max(builder, "<", a, b, "f"),
-    i=lambda builder, a, b: _max(builder, "<", a, b, "i"),
-    u=lambda builder, a, b: _max(builder, "<", a, b, "u"),
-)
-
-
 larger = _binary(
     "larger",
     "The greater lane, a if they are equal; one instruction, for vectors without NaN.",
     f=lambda builder, a, b: builder.select(builder.fcmp_ordered(">", b, a), b, a),
-    i=lambda builder, a, b: _max(builder, ">", a, b, "i"),
-    u=lambda builder, a, b: _max(builder, ">", a, b, "u"),
+    i=lambda builder, a, b: _max(builder, a, b, "i"),
+    u=lambda builder, a, b: _max(builder, a, b, "u"),
 )
 
 
