@@ -161,3 +161,20 @@ def test_long_windows_slid_over_a_row_are_the_specification(kernel, stride, padd
         for one, other in zip(*((r if isinstance(r, tuple) else (r,)) for r in (found, meant)), strict=True):
             rounded = 1e-3 if ties == "split" else 0  # parts of a gradient are rounded to float32, and added
             np.testing.assert_allclose(one, other.astype(one.dtype), rtol=0, atol=rounded)
+
+
+@pytest.mark.parametrize(("tables", "outputs"), [(40, 16), (40, 40), (200, 16)])
+def test_a_copied_array_is_cut_within_its_planes_as_one_that_is_not(tables, outputs, monkeypatch):
+    """Where rounding errors depend on the cut, the layout of an array only cuts between planes."""
+    limits = {"SMALL": 1, "TABLES": tables, "OUTPUTS": outputs, "ROW": 64, "COPIED": 100, "CELLS": 60}
+    for name, value in limits.items():
+        monkeypatch.setattr(blocks, name, value)
+
+    def within(geometry, shape, copies, by_axes):
+        """The outputs of a block along the axes of its plane; None if planes are whole."""
+        found = blocks.cut_up.__wrapped__(geometry, shape, 1, copies, by_axes, False, True)
+        return None if found is None or found.has_whole_planes else found.steps[len(found.lead) :]
+
+    cases = [(Adaptive((2, 34)), (2, 5, 2, 32)), *map(some_case, range(300))]
+    for (geometry, shape), by_axes in itertools.product(cases, (True, False)):
+        assert within(geometry, shape, True, by_axes) == within(geometry, shape, False, by_axes)

@@ -8,6 +8,7 @@ be along the last axes and one entry along the first ones, so it is mostly a run
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -264,24 +265,33 @@ def cut_up(
     if rows > TABLES and lists[0] * ROW_BYTES > memory.available():  # no block would be small: the plan refuses it
         return None
     small_planes = not by_axes and math.prod(spatial) > COPIED if fixed else copies
-    if max(lists) <= TABLES and last.n <= row and not small_planes and not (copies and math.prod(shape) > CELLS):
+    large_planes = max(lists) > TABLES or last.n > row or small_planes
+    if not large_planes and not (copies and math.prod(shape) > CELLS):
         return None
-    room = CELLS if small_planes else math.inf, row, CELLS if copies else math.inf
-    found = Blocks(geometry, lead, sides, steps(lead, sides, rows, channels, room, by_axes))
+    room = CELLS if small_planes else math.inf, row if large_planes else math.inf, CELLS if copies else math.inf
+    listed = OUTPUTS if large_planes else sys.maxsize  # else planes stay whole: that the array is copied cuts between them only
+    found = Blocks(geometry, lead, sides, steps(lead, sides, rows, channels, room, listed, by_axes))
     return found if found.count > 1 else None
 
 
 def steps(
-    lead: Sequence[int], sides: Sequence[Side], rows: int, channels: int, room: tuple[float, float, float], by_axes: bool
+    lead: Sequence[int],
+    sides: Sequence[Side],
+    rows: int,
+    channels: int,
+    room: tuple[float, float, float],
+    listed: int,
+    by_axes: bool,
 ) -> tuple[int, ...]:
     """The outputs of a block along every axis, from the last one on: as many as there may be, and after a cut few.
 
-    `room` is how many cells a part of a plane may have, how many along its rows, and how many several planes may have.
+    `room` is how many cells a part of a plane may have, how many along its rows, and how many several planes may have;
+    `listed` is how many entries the lists of its plan may have.
     """
     found: list[int] = []
     taken, entries, cut, (cells, row, between) = 1, rows, False, room
     for axis, side in enumerate(reversed(sides)):
-        step = max(1, OUTPUTS // (channels if axis == 0 else 1 if by_axes else entries))
+        step = max(1, listed // (channels if axis == 0 else 1 if by_axes else entries))
         most = min(cells, row) if axis == 0 else min(cells, CELLS) if cut else cells
         if most < math.inf:
             step = min(step, side.fitting(int(most) // taken))
