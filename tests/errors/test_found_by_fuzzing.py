@@ -1,5 +1,7 @@
 """Calls that a long run of the API fuzzer found: each is refused by an error of the library."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ REFUSED = {
     "rows of a kernel of different lengths": lambda: nn.Conv(8, [[1, 2], [3]], padding="same").out_shape((1, 4, 9, 9)),
     "a memoryview as sizes": lambda: wg.adaptive_avg_pool(np.ones((4, 4)), memoryview(b"ab")),
     "a generator of random numbers as a value": lambda: wg.grad(lambda x: x)(np.random.default_rng(0)),
+    "a generator of random numbers to check at": lambda: wg.check_grads(lambda x: x, np.random.default_rng(0)),
 }
 
 
@@ -25,6 +28,10 @@ def test_gradients_of_an_array_without_axes_are_refused():
     x = tape.leaf(1.0)
     with pytest.raises(wg.KindError, match="of="):
         tape.backward(x * x, of=np.ones(()))
+
+
+def test_gradients_of_fractions_beyond_floats_are_checked():
+    wg.check_grads(lambda x: wg.sum(x * x), Fraction(10**400, 3), order=2, tolerance=1e-3)
 
 
 def test_a_gradient_that_overflows_is_infinite_without_a_warning():

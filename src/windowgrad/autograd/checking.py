@@ -76,7 +76,8 @@ def _slope(ahead: Leaves, behind: Leaves, step: Any) -> Leaves:
 @np.errstate(all="ignore")
 def _agree(what: str, a: Any, b: Any, scale: Any, tolerance: float) -> None:
     size = max(abs(scale), abs(b))
-    loose: Any = Decimal(tolerance) if isinstance(size, Decimal) else tolerance  # decimals do not mix with floats
+    kind = next((kind for kind in (Decimal, Fraction) if isinstance(size, kind)), None)
+    loose: Any = tolerance if kind is None else kind(tolerance)  # decimals do not mix with floats, large fractions are none
     if not abs(a - b) <= loose * size:
         raise GradientError(f"{what} differ: {show(a)} and {show(b)}")
 
@@ -88,7 +89,7 @@ def _direction(x: Any, rng: Any) -> Any:
     kind = type(x.reshape(-1)[0]) if x.size else Fraction
     try:
         drawn = np.frompyfunc(lambda n: divide(kind(int(n)), kind(4)), 1, 1)(rng.integers(-9, 10, x.shape))
-    except TypeError as error:
+    except Exception as error:  # somebody's own class
         raise KindError(f"primals: cannot draw a random direction for elements of type {kind.__name__}: {error}") from None
     return np.asarray(drawn, dtype=object).reshape(x.shape)
 
