@@ -1,7 +1,9 @@
 """Calls that a long run of the API fuzzer found: each is refused by an error of the library."""
 
+from decimal import Decimal
 from fractions import Fraction
 
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -13,6 +15,10 @@ REFUSED = {
     "rows of a kernel of different lengths": lambda: nn.Conv(8, [[1, 2], [3]], padding="same").out_shape((1, 4, 9, 9)),
     "a memoryview as sizes": lambda: wg.adaptive_avg_pool(np.ones((4, 4)), memoryview(b"ab")),
     "a generator of random numbers as a value": lambda: wg.grad(lambda x: x)(np.random.default_rng(0)),
+    "a slice as a value": lambda: wg.value_and_grad(lambda x: x)(slice(2)),
+    "decimals beside fractions": lambda: wg.check_grads(lambda *_: None, Decimal("NaN"), order=2, tolerance=1e-3),
+    "more axes than Dask has": lambda: wg.subtract(np.full((1,) * 40, Fraction(1, 2)), da.ones(6, chunks=4)),
+    "an integer that Dask cannot name": lambda: wg.cross_entropy(da.ones(6, chunks=4), -(1 << 100000)),
     "a generator of random numbers to check at": lambda: wg.check_grads(lambda x: x, np.random.default_rng(0)),
 }
 
@@ -28,6 +34,10 @@ def test_gradients_of_an_array_without_axes_are_refused():
     x = tape.leaf(1.0)
     with pytest.raises(wg.KindError, match="of="):
         tape.backward(x * x, of=np.ones(()))
+
+
+def test_a_narrow_tolerance_is_a_number_like_any_other():
+    wg.check_grads(lambda x: x, 1.0, tolerance=np.float16(2))
 
 
 def test_gradients_of_fractions_beyond_floats_are_checked():

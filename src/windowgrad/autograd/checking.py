@@ -32,10 +32,16 @@ def check_grads(f: Function, *primals: Any, order: int = 1, tolerance: float | N
     if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= HIGHEST:
         raise OptionError(f"order={show(order)}: must be an integer from 1 to {HIGHEST}")
     if tolerance is not None and (
-        isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0 <= tolerance <= LARGEST
+        isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0 <= widened(tolerance) <= LARGEST
     ):
         raise OptionError(f"tolerance={show(tolerance)}: must be None or a finite, non-negative number")
+    tolerance = None if tolerance is None else widened(tolerance)
     _check(f, primals, order, tolerance, np.random.default_rng(as_int("seed", seed, 0)), "f")
+
+
+def widened(tolerance: Any) -> Any:
+    """A number of Python's: one of NumPy's may be too narrow for what it is compared with."""
+    return tolerance.item() if isinstance(tolerance, np.generic) else tolerance
 
 
 def _check(f: Function, primals: tuple[Any, ...], order: int, tolerance: float | None, rng: Any, name: str) -> None:
@@ -78,7 +84,11 @@ def _agree(what: str, a: Any, b: Any, scale: Any, tolerance: float) -> None:
     size = max(abs(scale), abs(b))
     kind = next((kind for kind in (Decimal, Fraction) if isinstance(size, kind)), None)
     loose: Any = tolerance if kind is None else kind(tolerance)  # decimals do not mix with floats, large fractions are none
-    if not abs(a - b) <= loose * size:
+    try:
+        agree = abs(a - b) <= loose * size
+    except TypeError as error:  # somebody's function mixes kinds of numbers
+        raise KindError(f"{what}: {show(a)} and {show(b)} cannot be compared: {error}") from None
+    if not agree:
         raise GradientError(f"{what} differ: {show(a)} and {show(b)}")
 
 

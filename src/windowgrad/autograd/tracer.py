@@ -211,7 +211,7 @@ def _named(value: Any) -> str:
 
 
 NUMBERS = (bool, int, float)
-NO_VALUES = (str, bytes, range, list, tuple, dict, set, frozenset, type(None))
+NO_VALUES = (str, bytes, range, slice, list, tuple, dict, set, frozenset, type(None))
 """Types that are not values, and are not converted: a range may be endless."""
 
 

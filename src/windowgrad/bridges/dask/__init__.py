@@ -17,7 +17,7 @@ import numpy as np
 
 from windowgrad.bridges.dask import array_ops, convolution, padding, pooling
 from windowgrad.dispatch import argument_names, check_array, check_dtype, check_shapes, computes_itself
-from windowgrad.errors import KindError
+from windowgrad.errors import KindError, show
 from windowgrad.params import ConvParams, Params, PoolParams
 from windowgrad.spec.op import Op
 
@@ -38,7 +38,7 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
             unknown = f"{name}: a Dask array with chunks of unknown sizes, {each.shape}"
             raise KindError(f"{unknown}; call {name}.compute_chunk_sizes()")
     check_shapes(rule, params, names, [(each.shape, each.dtype) for each in arrays], stored=False)
-    given = [each if isinstance(each, da.Array) else lazily(each) for each in arrays]
+    given = [each if isinstance(each, da.Array) else lazily(name, each) for name, each in zip(names, arrays, strict=True)]
     if op.native:
         return array_ops.compute(op, rule, params, given, needs)
     if isinstance(params, PoolParams):
@@ -48,6 +48,9 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     return padding.compute(op, rule, params, given)
 
 
-def lazily(array: Any) -> Any:
+def lazily(name: str, array: Any) -> Any:
     """A NumPy array as one chunk."""
-    return da.from_array(array, chunks=-1)  # type: ignore[no-untyped-call]  # Dask has few types
+    try:
+        return da.from_array(array, chunks=-1)  # type: ignore[no-untyped-call]  # Dask has few types
+    except (RuntimeError, ValueError, TypeError) as error:  # too many axes, or elements that it cannot name
+        raise KindError(f"{name}: Dask cannot hold this array of {array.dtype}: {show(str(error))}") from None
