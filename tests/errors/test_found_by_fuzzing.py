@@ -36,6 +36,11 @@ def test_gradients_of_an_array_without_axes_are_refused():
         tape.backward(x * x, of=np.ones(()))
 
 
+def test_what_overflows_where_gradients_are_checked_gives_no_warning():
+    with pytest.raises(wg.GradientError, match="differ"):
+        wg.check_grads(lambda x: wg.sum(x * x), 1e308, tolerance=1e-3)
+
+
 def test_a_narrow_tolerance_is_a_number_like_any_other():
     wg.check_grads(lambda x: x, 1.0, tolerance=np.float16(2))
 
