@@ -43,6 +43,7 @@ def test_what_overflows_where_gradients_are_checked_gives_no_warning():
 
 def test_a_narrow_tolerance_is_a_number_like_any_other():
     wg.check_grads(lambda x: x, 1.0, tolerance=np.float16(2))
+    wg.check_grads(lambda x: x, Decimal("1.5"), tolerance=Fraction(1, 3))
 
 
 def test_gradients_of_fractions_beyond_floats_are_checked():

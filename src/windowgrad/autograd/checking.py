@@ -35,7 +35,7 @@ def check_grads(f: Function, *primals: Any, order: int = 1, tolerance: float | N
         isinstance(tolerance, bool) or not isinstance(tolerance, Real) or not 0 <= widened(tolerance) <= LARGEST
     ):
         raise OptionError(f"tolerance={show(tolerance)}: must be None or a finite, non-negative number")
-    tolerance = None if tolerance is None else widened(tolerance)
+    tolerance = None if tolerance is None else float(tolerance)
     _check(f, primals, order, tolerance, np.random.default_rng(as_int("seed", seed, 0)), "f")
 
 
