@@ -76,7 +76,5 @@ class Facts:
     """PyTorch's autocast computes it in the lower precision, as its own convolutions."""
     grows: bool | None = None
     """Its result is the input with cells around it (True) or without those (False); None: neither."""
-    case_reduction: str = ""
-    """The word for it in the cases and reports of `conform`."""
     case_options: tuple[str, ...] = ()
     """The fields of a case of `conform` that the operator's parameters take after the geometry."""

@@ -242,7 +242,6 @@ MAX = Facts(
     derivative_reads=("x",),
     partial_results="maximum",
     kernel_options=(("first",), ("all",)),
-    case_reduction="max",
     case_options=("ties",),
 )
 MIN = replace(
@@ -251,7 +250,6 @@ MIN = replace(
     families=winner_families("min_pool", "MinPool", "least"),
     copies_x=True,
     partial_results="minimum",
-    case_reduction="min",
 )
 MEAN = Facts(
     mean_kernels,
@@ -260,7 +258,6 @@ MEAN = Facts(
     families=mean_families("avg_pool", "AvgPool"),
     partial_results="mean",
     rounds_by_order=True,
-    case_reduction="avg",
     case_options=("count_include_pad", "divisor"),
 )
 SMOOTH = Facts(
@@ -281,7 +278,6 @@ CONVOLUTION = Facts(
     derivative_reads=("x", "weight"),
     autocasts=True,
     kernel_options=((1,), (2,)),
-    case_reduction="conv",
     case_options=("groups",),
 )
 TRANSPOSED = replace(CONVOLUTION, families=(CONV_TRANSPOSE,), kernel_options=((1,),), case_options=("groups", "output_padding"))

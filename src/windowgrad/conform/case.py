@@ -82,11 +82,6 @@ class Case:
         return self.family.windows
 
     @property
-    def reduction(self) -> str:
-        """What is done with the cells of a window: max, avg or conv."""
-        return facts_of(self.meaning).case_reduction
-
-    @property
     def is_windowed(self) -> bool:
         """Whether it is pooling by sliding windows."""
         return self.windows == "sliding"

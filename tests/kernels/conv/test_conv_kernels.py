@@ -249,7 +249,8 @@ def test_the_gradient_of_the_bias_has_the_same_bits_in_every_layout(rule, dtype)
 @pytest.mark.parametrize("rule", ["conv", "conv_transpose"])
 def test_float16_and_bfloat16_meet_in_float32(rule):
     """Inputs and tangents of each; a tangent has the dtype of the result whatever its own is."""
-    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    from ml_dtypes import bfloat16
+
     params = (TransposeParams if rule == "conv_transpose" else ConvParams)(Sliding((2, 2), 1))
     op, x, w, bias = OPS[rule], *(np.sign(whole(*shape)) for shape in ((1, 3, 5, 5), (3, 3, 2, 2), (3,)))
     exact = op.jvp(params, x, w, bias, x, w, bias)

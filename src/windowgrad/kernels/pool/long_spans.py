@@ -5,9 +5,9 @@ doublings with nothing stored between them. A sum takes its window apart as the 
 pass q adds the parts of two digits while it has their entries in registers. In a maximum a cell may count twice: four
 entries that overlap make a window, at the end. So a window of 1001 taps takes five passes.
 
-The passes run in waves. A wave does one block of the row in every pass, and a block is as far behind that of the pass before as
-it needs; so a pass finds its entries in the nearest cache. The order of a sum depends on `taps` alone, not on a block or a
-place in the row. Measured for a mean over 1001 float32: doublings one by one, over a whole piece, take twice the time; asking
+The passes run in waves. A wave does one stretch of the row in every pass, as far behind that of the pass before as it
+needs; so a pass finds its entries in the nearest cache. The order of a sum depends on `taps` alone, not on a stretch or
+a place in the row. Measured for a mean over 1001 float32: doublings one by one, over a whole piece, take twice the time; asking
 memory early for the next piece made no clear difference.
 """
 
@@ -23,7 +23,7 @@ from llvmlite import ir
 from windowgrad.kernels.vector.loops import Combine, Emitter, plus
 from windowgrad.kernels.vector.types import call, kind, llvm, spread, suffix
 
-BLOCK = 8192
+WAVE = 8192
 """Bytes of a row that a pass does in one wave."""
 
 WHOLE_ROW = 1 << 48
@@ -62,7 +62,7 @@ class Spans:
 
 @dataclass(frozen=True)
 class Pass:
-    """Pass q in one wave: its block is `low` to `high`, `power` is step · 4^q, and `left` is taps ÷ 4^q."""
+    """Pass q in one wave: its stretch is `low` to `high`, `power` is step · 4^q, and `left` is taps ÷ 4^q."""
 
     low: Any
     high: Any
@@ -80,20 +80,20 @@ def most(e: Emitter, a: Any, b: Any) -> Any:
 
 
 def in_waves(s: Spans, begin: Callable[[], Callable[[Pass], None]]) -> None:
-    """All passes over all blocks. `begin` is called at the start of a wave, and gives what a pass does.
+    """All passes over all stretches. `begin` is called at the start of a wave, and gives what a pass does.
 
-    A pass reads less than four powers ahead, so its block is that much behind. Blocks are multiples of a vector. Where windows
-    are further apart than one cell, there is one wave.
+    A pass reads less than four powers ahead, so its stretch is that much behind. Stretches are multiples of a vector. Where
+    windows are further apart than one cell, there is one wave.
     """
     e, builder = s.e, s.e.builder
-    block = builder.select(e.equal(s.stride, 1), e.int(BLOCK * 8 // e.v.dtype.bitwidth), e.int(WHOLE_ROW))
+    stretch = builder.select(e.equal(s.stride, 1), e.int(WAVE * 8 // e.v.dtype.bitwidth), e.int(WHOLE_ROW))
     end, done = e.variable(e.int(0)), e.variable(e.int(0))
     with e.steps(e.int(0), s.out, lambda _: builder.load(done)):
-        builder.store(e.add(builder.load(end), block), end)
+        builder.store(e.add(builder.load(end), stretch), end)
         to, left, work = e.variable(builder.load(end)), e.variable(s.taps), begin()
         with e.steps(s.step, e.add(e.mul(s.step, s.taps), 1), lambda power: e.mul(power, 4)) as power:
             high, parts = builder.load(to), builder.load(left)
-            work(Pass(most(e, builder.sub(high, block), e.int(0)), high, power, parts, e.less(parts, 4)))
+            work(Pass(most(e, builder.sub(high, stretch), e.int(0)), high, power, parts, e.less(parts, 4)))
             builder.store(high, done)
             behind = builder.and_(e.add(e.mul(power, 16), e.n - 1), e.int(-e.n))
             builder.store(builder.sub(high, behind), to)
