@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -105,6 +106,9 @@ BLOCKS = [
 ]
 """Limits from which on work is cut into parts, as small as a case: large arrays reach the same code by their size."""
 
+MANY = 1 << 12
+"""Outputs from which on blocks are larger, for each of them takes guarded memory of its own."""
+
 RULES = {**OPS, "relu": routed(RELU)}
 
 
@@ -116,8 +120,9 @@ def told(case: Case, count: int) -> Iterator[None]:
         stack.enter_context(patch.object(threads, "chosen", count))
         stack.enter_context(patch.object(functions, "LEAST", 0))
         if case.small_blocks:
+            scale = 1 + math.prod(case.params.out_shape(*case.shapes)) // MANY
             for module, name, value in BLOCKS:
-                stack.enter_context(patch.object(module, name, value))
+                stack.enter_context(patch.object(module, name, value * scale if module is blocks else value))
             blocks.cut_up.cache_clear()  # it was told other limits
             stack.callback(blocks.cut_up.cache_clear)
         yield
