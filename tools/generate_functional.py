@@ -157,8 +157,7 @@ def signature(family: Family, rank: int | None, result: str, **kinds: str) -> st
 
 def function(op: Op, family: Family, rank: int | None) -> Iterator[str]:
     name = public_name(family, rank)
-    constant = name.upper()
-    yield f"{constant} = called({family.operator!r}, {name!r})\n"
+    yield f"{name.upper()} = {computed(op, family, rank)}\n"
     if "return_indices" in family.arguments:
         yield f"@overload\n{signature(family, rank, 'A', return_indices='Literal[False] = False')} ..."
         both = {"return_indices": "Literal[True]", "out": "Pair[A] = None"}
@@ -167,23 +166,43 @@ def function(op: Op, family: Family, rank: int | None) -> Iterator[str]:
     else:
         yield signature(family, rank, "A")
     yield indented(f'"""{docstring(op, family, rank)}\n"""')
-    yield f"    with Call({name}, locals()):"
-    options = ", ".join(family.options)
-    record, given = op.params.__name__, f", {options}" if options else ""
-    made = {
-        "sliding": f"windows({record}, {rank}, kernel_size, stride, padding, dilation, ceil_mode{given})",
-        "adaptive": f"bins({record}, {rank}, output_size{given})",
-        "global": f"everything({record}, {rank or 'rank'}, keepdims{given})",
-        "convolution": f"conv_params(kernel_of({rank}, weight), stride, padding, dilation{given})",
-        "transposed": f"transpose_params(kernel_of({rank}, weight), stride, padding, dilation{given})",
-    }[family.windows]
-    yield f"        params = {made}"
-    if "return_indices" in family.arguments:
-        yield f"        return winner({constant}, params, x, return_indices, out)\n"
+    yield "    try:"
+    yield from body(family, rank)
+    yield "    except WindowgradError as error:"
+    yield f"        show_call(error, {name}, locals())"
+    yield "        raise\n"
+
+
+def computed(op: Op, family: Family, rank: int | None) -> str:
+    """What stands beside a function, made once: how it computes."""
+    called = f"called({family.operator!r}, {public_name(family, rank)!r})"
+    record = op.params.__name__
+    return {
+        "sliding": f"pooling({called}, windows, {record}, {rank})",
+        "adaptive": f"pooling({called}, bins, {record}, {rank})",
+        "global": f"pooling({called}, everything, {record}{f', {rank}' if rank else ''})",
+    }.get(family.windows, called)
+
+
+def body(family: Family, rank: int | None) -> Iterator[str]:
+    constant, given = public_name(family, rank).upper(), "".join(f", {name}" for name in family.options)
+    if "weight" in family.arguments:
+        make = "transpose_params" if family.windows == "transposed" else "conv_params"
+        yield f"        params = {make}(kernel_of({rank}, weight), stride, padding, dilation{given})"
+        yield f"        y: A = {constant}.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)"
+        yield "        return y"
         return
-    arrays = "x, weight, *(() if bias is None else (bias,))" if "weight" in family.arguments else "x"
-    yield f"        y: A = {constant}.forward(params, {arrays}, out=out)"
-    yield "        return y\n"
+    options = {
+        "sliding": f"kernel_size, stride, padding, dilation, ceil_mode{given}",
+        "adaptive": f"output_size{given}",
+        "global": f"{'' if rank else 'rank, '}keepdims{given}",
+    }[family.windows]
+    options += "," if ", " not in options else ""
+    if "return_indices" in family.arguments:
+        yield f"        return {constant}(x, ({options}), out, return_indices)"
+    else:
+        yield f"        y: A = {constant}(x, ({options}), out)"
+        yield "        return y"
 
 
 def docstring(op: Op, family: Family, rank: int | None) -> str:
@@ -282,8 +301,10 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from windowgrad.arguments import Padding, Size
-from windowgrad.functional.call import Call
-from windowgrad.functional.records import bins, conv_params, everything, kernel_of, transpose_params, windows, winner
+from windowgrad.errors import WindowgradError
+from windowgrad.functional.call import show_call
+from windowgrad.functional.pooling import pooling
+from windowgrad.functional.records import bins, conv_params, everything, kernel_of, transpose_params, windows
 from windowgrad.functional.signatures import A, Bins, Empty, Pair, Ties
 from windowgrad.ops import called
 from windowgrad.params import {records}

@@ -119,14 +119,17 @@ def facts_of(op: Op) -> Facts:
 
 def by_record(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
     """The rule of the record, which is written for machine numbers as well; forward with NumPy, the others with operators."""
-    if rule != "forward":
-        return getattr(op, rule)(params, *arrays)
-    with np.errstate(all="ignore"):
-        return op.forward(params, *map(native, arrays))
+    return by_numpy(op, params, arrays) if rule == "forward" else getattr(op, rule)(params, *arrays)
+
+
+@np.errstate(all="ignore")
+def by_numpy(op: Op, params: Params, arrays: Sequence[Any]) -> Any:
+    return op.forward(params, *map(native, arrays))
 
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and the dtype of an array: on what its computing depends
 Route = Callable[..., Any]
+Ready = Callable[..., Any]
 ROUTES: tuple[tuple[str, Callable[[Op, Sequence[Kind]], bool], Route], ...] = (
     # the arrays                     recognised by                                              computed by
     ("NumPy arrays of objects", lambda op, kinds: any(dtype.kind == "O" for _, dtype in kinds), by_spec),
@@ -144,7 +147,7 @@ def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs:
     """
     if type(params) is not op.params:  # a subclass is another operator's
         raise KindError(f"params={show(params, 240)}: must be {op.params.__name__} for {op.name}")
-    if not PLAIN.issuperset(map(type, arrays)):
+    if not (plain := PLAIN.issuperset(map(type, arrays))):
         for place, array in enumerate(arrays):
             announced = computes_itself(type(array))  # type: ignore[arg-type]  # mypy holds that a type has no hash
             if announced is not None and out is not None:
@@ -157,8 +160,10 @@ def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs:
         for name, array in zip(argument_names(op, rule, len(arrays)), arrays, strict=True):
             check_array(name, array)
     choose = route if params.lasting else route.__wrapped__
-    compute = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
+    compute, ready = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
     try:
+        if ready is not None and plain and out is None and in_a_row(arrays):
+            return ready(*arrays) if needs is None else chosen(ready(*arrays), needs)
         if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
             refuse_large(op, rule, params, arrays)
         if needs is not None:
@@ -166,6 +171,14 @@ def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs:
         return compute(op, rule, params, arrays) if out is None else write(compute, op, rule, params, arrays, out)
     except MemoryError as error:
         raise WindowError(f"{op.name}: not enough memory for temporary arrays ({error})") from error
+
+
+def in_a_row(arrays: Sequence[Any]) -> bool:
+    """Whether kernels can take the cells of all arrays as they are."""
+    for array in arrays:  # noqa: SIM110  # `all` of a generator takes longer than a small kernel
+        if not array.flags.carray:
+            return False
+    return True
 
 
 def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> None:
@@ -216,16 +229,27 @@ def is_followed(kind: type) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def route(op: Op, rule: str, params: Params, *kinds: Kind) -> Route:
-    """Who computes with arrays of these kinds, or the error that says why nobody does; what was right is not checked again."""
+def route(op: Op, rule: str, params: Params, *kinds: Kind) -> tuple[Route, Ready | None]:
+    """Who computes with arrays of these kinds, or the error that says why nobody does; what was right is not checked again.
+
+    With it the rule made ready for such arrays, if they are small: for NumPy's own with `flags.carray`.
+    """
     names = argument_names(op, rule, len(kinds))
     for name, (_, dtype) in zip(names, kinds, strict=True):
         check_dtype(name, dtype)
     check_shapes(rule, params, names, kinds)
     for _, holds, computed_by in ROUTES:
         if holds(op, kinds):
-            return computed_by
+            return computed_by, prepared(op, rule, params, kinds) if computed_by is by_kernel else None
     raise KindError(f"{op.name}: has no kernels and supports only arrays of objects; use x.astype(object)")
+
+
+def prepared(op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> Ready | None:
+    """The rule for small arrays of these kinds, with everything done that follows from the kinds; None where there is none."""
+    if not params.lasting or not all(dtype.isnative for _, dtype in kinds):
+        return None
+    prepare = loaded(facts_of(op).kernels).prepare
+    return None if prepare is None else prepare(rule, params, *kinds)
 
 
 def write(compute: Route, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:

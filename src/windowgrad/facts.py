@@ -20,6 +20,9 @@ class Kernels:
     jvp: Callable[..., Any]
     vjp: Callable[..., tuple[Any, ...]]
     with_indices: Callable[..., tuple[Any, Any]] | None = None
+    prepare: Callable[..., Callable[..., Any] | None] | None = None
+    """`(rule, params, *kinds)`: the rule for small arrays of these shapes and dtypes whose cells are in a row and can be
+    written, with everything done that follows from the kinds; None: there is none, or the arrays are not small."""
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ from windowgrad.spec.op import Op
 
 
 def max_kernels() -> Kernels:
+    from windowgrad.kernels.pool import small
     from windowgrad.kernels.pool.max import entry
 
-    return Kernels(entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices)
+    return Kernels(entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices, small.prepare_max)
 
 
 def min_kernels() -> Kernels:
@@ -36,9 +37,10 @@ def min_kernels() -> Kernels:
 
 
 def mean_kernels() -> Kernels:
+    from windowgrad.kernels.pool import small
     from windowgrad.kernels.pool.mean import entry
 
-    return Kernels(entry.mean_forward, entry.mean_jvp, entry.mean_vjp)
+    return Kernels(entry.mean_forward, entry.mean_jvp, entry.mean_vjp, prepare=small.prepare_mean)
 
 
 def smooth_kernels() -> Kernels:

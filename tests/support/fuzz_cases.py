@@ -265,7 +265,7 @@ def is_small(op: str, params: Any, shapes: tuple[Shape, ...]) -> bool:
     if op in ("pad", "unpad", "relu"):
         return True
     if op in ("conv", "conv_transpose"):
-        pixels = math.prod(out if op == "conv" else shapes[0])
+        pixels = math.prod(max(1, n) for n in (out if op == "conv" else shapes[0]))  # the weight of an empty batch is made too
         return pixels * math.prod(shapes[1][1:]) <= PRODUCTS
     spatial = shapes[0][len(shapes[0]) - params.geometry.rank :]
     taps = math.prod(dense.axis_cells(params.geometry, axis, n).shape[1] for axis, n in enumerate(spatial))

@@ -151,9 +151,13 @@ def as_derivative(given: Any) -> Any:
     return given.astype(float_of(given.dtype)) if is_whole else given
 
 
-@np.errstate(all="ignore")
 def plus(a: Any, b: Any) -> Any:
     """a + b, where None is zero. Infinity is a result, not a warning."""
     if a is None or b is None:
         return b if a is None else a
-    return grid(a + b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else add(a, b)
+    return added(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else add(a, b)
+
+
+@np.errstate(all="ignore")
+def added(a: Any, b: Any) -> Any:
+    return grid(a + b)

@@ -34,10 +34,11 @@ class Tracer:
     def __windowgrad__(
         self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None
     ) -> Any:
-        level = self.level
-        for array in arrays:
-            if isinstance(array, Tracer) and array.level > level:
-                return NotImplemented
+        if len(arrays) > 1:
+            level = self.level
+            for array in arrays:
+                if isinstance(array, Tracer) and array.level > level:
+                    return NotImplemented
         if op.native and rule != "forward":  # its rules are written with operators that are followed one by one
             return asked(getattr(op, rule), params, *arrays, needs=needs)
         return self.follow(op, rule, params, arrays, needs)
@@ -210,6 +211,8 @@ def _named(value: Any) -> str:
     return f"an object of type {type(value).__name__}"
 
 
+PLAIN = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))
+"""The dtypes of most arrays, all of them supported."""
 NUMBERS = (bool, int, float)
 NO_VALUES = (str, bytes, range, slice, list, tuple, dict, set, frozenset, type(None))
 """Types that are not values, and are not converted: a range may be endless."""
@@ -217,6 +220,8 @@ NO_VALUES = (str, bytes, range, slice, list, tuple, dict, set, frozenset, type(N
 
 def as_value(name: str, value: Any) -> Any:
     """An array, a tracer or what computes for itself; a number becomes an array with no axes."""
+    if type(value) is np.ndarray and value.dtype in PLAIN:
+        return value
     if type(value) in NUMBERS and (number := np.asarray(value)).dtype.kind != "O":
         return number
     if type(value) is not np.ndarray and is_followed(type(value)):

@@ -4,20 +4,47 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from windowgrad.autograd.tracer import as_value
+import numpy as np
+
+from windowgrad.autograd.tracer import Tracer, as_value
 from windowgrad.errors import KindError, WindowError, place, show
 from windowgrad.loading import loading
 
 NAMESPACE = "windowgrad"
 
+FEW = 8
+"""The most leaves of a tuple that is opened and closed here: it is what most functions are called with."""
+
+
+@cache
+def _optree() -> Any:
+    """It takes a while to load, so not before it is needed."""
+    with loading:
+        import optree
+    return optree
+
+
+@cache
+def _row(size: int) -> Any:
+    """The structure of a tuple of so many leaves; of a leaf alone for −1."""
+    return _optree().tree_structure(0 if size < 0 else (0,) * size, namespace=NAMESPACE)
+
+
+def is_leaf(value: Any) -> bool:
+    """Whether it is an array or a traced value: what needs nobody to open it."""
+    return type(value) is np.ndarray or isinstance(value, Tracer)
+
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves, and the structure around them. A dataclass is opened like a dict, whatever its class."""
-    with loading:
-        import optree
-
+    if is_leaf(tree):
+        return [tree], _row(-1)
+    if type(tree) is tuple and len(tree) <= FEW and all(map(is_leaf, tree)):
+        return list(tree), _row(len(tree))
+    optree = _optree()
     try:
         leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
     except RecursionError:
@@ -30,10 +57,11 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
-    with loading:
-        import optree
-
-    return optree.tree_unflatten(structure, leaves)
+    if structure is _row(-1):
+        return leaves[0]
+    if (size := len(leaves)) <= FEW and structure is _row(size):
+        return tuple(leaves)
+    return _optree().tree_unflatten(structure, leaves)
 
 
 def is_record(kind: type) -> bool:
@@ -43,9 +71,6 @@ def is_record(kind: type) -> bool:
 
 def register(kind: Any) -> None:
     """Tell optree how a dataclass is opened and closed. Closing does not run its __init__, which may check numbers."""
-    with loading:
-        import optree
-
     names = tuple(field.name for field in dataclasses.fields(kind))
 
     def opened(record: Any) -> tuple[Any, ...]:
@@ -58,7 +83,7 @@ def register(kind: Any) -> None:
         return record
 
     try:
-        optree.register_pytree_node(kind, opened, closed, namespace=NAMESPACE)
+        _optree().register_pytree_node(kind, opened, closed, namespace=NAMESPACE)
     except ValueError:  # another thread was faster
         return
 
@@ -73,7 +98,8 @@ def _as_values(name: str, leaves: Sequence[Any], structure: Any) -> list[Any]:
     """Where a leaf stands is asked only for an error: there may be a million of them."""
     found: list[Any] = []
     try:
-        found.extend(as_value(name, leaf) for leaf in leaves)
+        for leaf in leaves:
+            found.append(leaf if isinstance(leaf, Tracer) else as_value(name, leaf))  # counted for the error
     except KindError:
         where = name + place(structure.paths()[len(found)])
         try:

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any
 
 from windowgrad.errors import MOST, WindowgradError, show
 
 
-class Call:
-    """Around the body of a public function: an error that leaves it names the call. Costs nothing while all is well."""
-
-    __slots__ = ("arguments", "function")
-
-    def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-        self.function, self.arguments = function, arguments
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, WindowgradError) and error.call is None:
-            error.call = str(self)
-            nodes = [v.described for v in self.arguments.values() if hasattr(type(v), "described")]  # variables of a tape
-            if nodes and error.where is None:
-                error.where = f"{self.function.__name__} of nodes {', '.join(nodes)}"
-
-    def __str__(self) -> str:
-        parameters = inspect.signature(self.function).parameters.values()
-        given = (shown(p.name, self.arguments[p.name]) for p in parameters if self.arguments[p.name] is not p.default)
-        return f"{self.function.__name__}({', '.join(given)})"
+def show_call(error: WindowgradError, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """An error that leaves a public function names the call, and the variables of a tape among its arguments."""
+    if error.call is not None:
+        return
+    parameters = inspect.signature(function).parameters.values()
+    given = [(p.name, arguments[p.name]) for p in parameters if arguments[p.name] is not p.default]
+    error.call = f"{function.__name__}({', '.join(shown(name, value) for name, value in given)})"
+    nodes = [value.described for _, value in given if hasattr(type(value), "described")]
+    if nodes and error.where is None:
+        error.where = f"{function.__name__} of nodes {', '.join(nodes)}"
 
 
 def shown(name: str, value: Any) -> str:

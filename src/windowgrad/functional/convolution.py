@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Literal
 
 from windowgrad.arguments import Padding, Size
-from windowgrad.functional.call import Call
+from windowgrad.errors import WindowgradError
+from windowgrad.functional.call import show_call
 from windowgrad.functional.records import conv_params, kernel_of, transpose_params
 from windowgrad.functional.signatures import A
 from windowgrad.ops import called
@@ -51,10 +52,13 @@ def conv(
     >>> wg.conv(np.ones((1, 3, 3)), np.ones((1, 1, 2, 2))).tolist()
     [[[4.0, 4.0], [4.0, 4.0]]]
     """
-    with Call(conv, locals()):
+    try:
         params = conv_params(kernel_of(None, weight), stride, padding, dilation, groups)
         y: A = CONV.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
+    except WindowgradError as error:
+        show_call(error, conv, locals())
+        raise
 
 
 CONV1D = called("conv", "conv1d")
@@ -92,10 +96,13 @@ def conv1d(
     >>> wg.conv1d(np.ones((1, 4)), np.ones((1, 1, 2))).tolist()
     [[2.0, 2.0, 2.0]]
     """
-    with Call(conv1d, locals()):
+    try:
         params = conv_params(kernel_of(1, weight), stride, padding, dilation, groups)
         y: A = CONV1D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
+    except WindowgradError as error:
+        show_call(error, conv1d, locals())
+        raise
 
 
 CONV2D = called("conv", "conv2d")
@@ -133,10 +140,13 @@ def conv2d(
     >>> wg.conv2d(np.ones((1, 3, 3)), np.ones((1, 1, 2, 2))).tolist()
     [[[4.0, 4.0], [4.0, 4.0]]]
     """
-    with Call(conv2d, locals()):
+    try:
         params = conv_params(kernel_of(2, weight), stride, padding, dilation, groups)
         y: A = CONV2D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
+    except WindowgradError as error:
+        show_call(error, conv2d, locals())
+        raise
 
 
 CONV3D = called("conv", "conv3d")
@@ -174,10 +184,13 @@ def conv3d(
     >>> wg.conv3d(np.ones((1, 2, 2, 2)), np.ones((1, 1, 2, 2, 2))).tolist()
     [[[[8.0]]]]
     """
-    with Call(conv3d, locals()):
+    try:
         params = conv_params(kernel_of(3, weight), stride, padding, dilation, groups)
         y: A = CONV3D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
+    except WindowgradError as error:
+        show_call(error, conv3d, locals())
+        raise
 
 
 CONV_TRANSPOSE = called("conv_transpose", "conv_transpose")
@@ -217,10 +230,13 @@ def conv_transpose(
     >>> wg.conv_transpose(np.ones((1, 2, 2)), np.ones((1, 1, 2, 2))).tolist()
     [[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]
     """
-    with Call(conv_transpose, locals()):
+    try:
         params = transpose_params(kernel_of(None, weight), stride, padding, dilation, groups, output_padding)
         y: A = CONV_TRANSPOSE.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
+    except WindowgradError as error:
+        show_call(error, conv_transpose, locals())
+        raise
 
 
 CONV_TRANSPOSE1D = called("conv_transpose", "conv_transpose1d")
@@ -260,10 +276,13 @@ def conv_transpose1d(
     >>> wg.conv_transpose1d(np.ones((1, 3)), np.ones((1, 1, 2))).tolist()
     [[1.0, 2.0, 2.0, 1.0]]
     """
-    with Call(conv_transpose1d, locals()):
+    try:
         params = transpose_params(kernel_of(1, weight), stride, padding, dilation, groups, output_padding)
         y: A = CONV_TRANSPOSE1D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
+    except WindowgradError as error:
+        show_call(error, conv_transpose1d, locals())
+        raise
 
 
 CONV_TRANSPOSE2D = called("conv_transpose", "conv_transpose2d")
@@ -303,10 +322,13 @@ def conv_transpose2d(
     >>> wg.conv_transpose2d(np.ones((1, 2, 2)), np.ones((1, 1, 2, 2))).tolist()
     [[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]
     """
-    with Call(conv_transpose2d, locals()):
+    try:
         params = transpose_params(kernel_of(2, weight), stride, padding, dilation, groups, output_padding)
         y: A = CONV_TRANSPOSE2D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
+    except WindowgradError as error:
+        show_call(error, conv_transpose2d, locals())
+        raise
 
 
 CONV_TRANSPOSE3D = called("conv_transpose", "conv_transpose3d")
@@ -346,7 +368,10 @@ def conv_transpose3d(
     >>> wg.conv_transpose3d(np.ones((1, 1, 1, 1)), np.ones((1, 1, 2, 2, 2))).tolist()
     [[[[1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]]]
     """
-    with Call(conv_transpose3d, locals()):
+    try:
         params = transpose_params(kernel_of(3, weight), stride, padding, dilation, groups, output_padding)
         y: A = CONV_TRANSPOSE3D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
+    except WindowgradError as error:
+        show_call(error, conv_transpose3d, locals())
+        raise

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from windowgrad.arguments import Padding, Size
-from windowgrad.functional.call import Call
+from windowgrad.errors import WindowgradError
+from windowgrad.functional.call import show_call
+from windowgrad.functional.pooling import pooling
 from windowgrad.functional.records import bins, everything, windows
 from windowgrad.functional.signatures import A, Bins
 from windowgrad.ops import called
@@ -31,7 +33,7 @@ __all__ = [
 ]
 
 
-SMOOTH_MAX_POOL = called("smooth_max_pool", "smooth_max_pool")
+SMOOTH_MAX_POOL = pooling(called("smooth_max_pool", "smooth_max_pool"), windows, SmoothParams, None)
 
 
 def smooth_max_pool(
@@ -68,13 +70,15 @@ def smooth_max_pool(
     >>> wg.smooth_max_pool(np.arange(16.0).reshape(4, 4), (2, 2), beta=2).round(3).tolist()
     [[5.064, 7.064], [13.064, 15.064]]
     """
-    with Call(smooth_max_pool, locals()):
-        params = windows(SmoothParams, None, kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad)
-        y: A = SMOOTH_MAX_POOL.forward(params, x, out=out)
+    try:
+        y: A = SMOOTH_MAX_POOL(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
         return y
+    except WindowgradError as error:
+        show_call(error, smooth_max_pool, locals())
+        raise
 
 
-SMOOTH_MAX_POOL1D = called("smooth_max_pool", "smooth_max_pool1d")
+SMOOTH_MAX_POOL1D = pooling(called("smooth_max_pool", "smooth_max_pool1d"), windows, SmoothParams, 1)
 
 
 def smooth_max_pool1d(
@@ -111,13 +115,15 @@ def smooth_max_pool1d(
     >>> wg.smooth_max_pool1d(np.arange(6.0), 2, beta=2).round(3).tolist()
     [1.063, 3.063, 5.063]
     """
-    with Call(smooth_max_pool1d, locals()):
-        params = windows(SmoothParams, 1, kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad)
-        y: A = SMOOTH_MAX_POOL1D.forward(params, x, out=out)
+    try:
+        y: A = SMOOTH_MAX_POOL1D(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
         return y
+    except WindowgradError as error:
+        show_call(error, smooth_max_pool1d, locals())
+        raise
 
 
-SMOOTH_MAX_POOL2D = called("smooth_max_pool", "smooth_max_pool2d")
+SMOOTH_MAX_POOL2D = pooling(called("smooth_max_pool", "smooth_max_pool2d"), windows, SmoothParams, 2)
 
 
 def smooth_max_pool2d(
@@ -154,13 +160,15 @@ def smooth_max_pool2d(
     >>> wg.smooth_max_pool2d(np.arange(16.0).reshape(4, 4), 2, beta=2).round(3).tolist()
     [[5.064, 7.064], [13.064, 15.064]]
     """
-    with Call(smooth_max_pool2d, locals()):
-        params = windows(SmoothParams, 2, kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad)
-        y: A = SMOOTH_MAX_POOL2D.forward(params, x, out=out)
+    try:
+        y: A = SMOOTH_MAX_POOL2D(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
         return y
+    except WindowgradError as error:
+        show_call(error, smooth_max_pool2d, locals())
+        raise
 
 
-SMOOTH_MAX_POOL3D = called("smooth_max_pool", "smooth_max_pool3d")
+SMOOTH_MAX_POOL3D = pooling(called("smooth_max_pool", "smooth_max_pool3d"), windows, SmoothParams, 3)
 
 
 def smooth_max_pool3d(
@@ -197,13 +205,15 @@ def smooth_max_pool3d(
     >>> wg.smooth_max_pool3d(np.arange(8.0).reshape(2, 2, 2), 2, beta=2).round(3).tolist()
     [[[7.073]]]
     """
-    with Call(smooth_max_pool3d, locals()):
-        params = windows(SmoothParams, 3, kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad)
-        y: A = SMOOTH_MAX_POOL3D.forward(params, x, out=out)
+    try:
+        y: A = SMOOTH_MAX_POOL3D(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
         return y
+    except WindowgradError as error:
+        show_call(error, smooth_max_pool3d, locals())
+        raise
 
 
-ADAPTIVE_SMOOTH_MAX_POOL = called("smooth_max_pool", "adaptive_smooth_max_pool")
+ADAPTIVE_SMOOTH_MAX_POOL = pooling(called("smooth_max_pool", "adaptive_smooth_max_pool"), bins, SmoothParams, None)
 
 
 def adaptive_smooth_max_pool(
@@ -229,13 +239,15 @@ def adaptive_smooth_max_pool(
     >>> wg.adaptive_smooth_max_pool(np.arange(16.0).reshape(4, 4), (1, 1), beta=2).round(3).tolist()
     [[15.073]]
     """
-    with Call(adaptive_smooth_max_pool, locals()):
-        params = bins(SmoothParams, None, output_size, beta)
-        y: A = ADAPTIVE_SMOOTH_MAX_POOL.forward(params, x, out=out)
+    try:
+        y: A = ADAPTIVE_SMOOTH_MAX_POOL(x, (output_size, beta), out)
         return y
+    except WindowgradError as error:
+        show_call(error, adaptive_smooth_max_pool, locals())
+        raise
 
 
-ADAPTIVE_SMOOTH_MAX_POOL1D = called("smooth_max_pool", "adaptive_smooth_max_pool1d")
+ADAPTIVE_SMOOTH_MAX_POOL1D = pooling(called("smooth_max_pool", "adaptive_smooth_max_pool1d"), bins, SmoothParams, 1)
 
 
 def adaptive_smooth_max_pool1d(
@@ -261,13 +273,15 @@ def adaptive_smooth_max_pool1d(
     >>> wg.adaptive_smooth_max_pool1d(np.arange(6.0), 1, beta=2).round(3).tolist()
     [5.073]
     """
-    with Call(adaptive_smooth_max_pool1d, locals()):
-        params = bins(SmoothParams, 1, output_size, beta)
-        y: A = ADAPTIVE_SMOOTH_MAX_POOL1D.forward(params, x, out=out)
+    try:
+        y: A = ADAPTIVE_SMOOTH_MAX_POOL1D(x, (output_size, beta), out)
         return y
+    except WindowgradError as error:
+        show_call(error, adaptive_smooth_max_pool1d, locals())
+        raise
 
 
-ADAPTIVE_SMOOTH_MAX_POOL2D = called("smooth_max_pool", "adaptive_smooth_max_pool2d")
+ADAPTIVE_SMOOTH_MAX_POOL2D = pooling(called("smooth_max_pool", "adaptive_smooth_max_pool2d"), bins, SmoothParams, 2)
 
 
 def adaptive_smooth_max_pool2d(
@@ -293,13 +307,15 @@ def adaptive_smooth_max_pool2d(
     >>> wg.adaptive_smooth_max_pool2d(np.arange(16.0).reshape(4, 4), 1, beta=2).round(3).tolist()
     [[15.073]]
     """
-    with Call(adaptive_smooth_max_pool2d, locals()):
-        params = bins(SmoothParams, 2, output_size, beta)
-        y: A = ADAPTIVE_SMOOTH_MAX_POOL2D.forward(params, x, out=out)
+    try:
+        y: A = ADAPTIVE_SMOOTH_MAX_POOL2D(x, (output_size, beta), out)
         return y
+    except WindowgradError as error:
+        show_call(error, adaptive_smooth_max_pool2d, locals())
+        raise
 
 
-ADAPTIVE_SMOOTH_MAX_POOL3D = called("smooth_max_pool", "adaptive_smooth_max_pool3d")
+ADAPTIVE_SMOOTH_MAX_POOL3D = pooling(called("smooth_max_pool", "adaptive_smooth_max_pool3d"), bins, SmoothParams, 3)
 
 
 def adaptive_smooth_max_pool3d(
@@ -325,13 +341,15 @@ def adaptive_smooth_max_pool3d(
     >>> wg.adaptive_smooth_max_pool3d(np.arange(8.0).reshape(2, 2, 2), 1, beta=2).round(3).tolist()
     [[[7.073]]]
     """
-    with Call(adaptive_smooth_max_pool3d, locals()):
-        params = bins(SmoothParams, 3, output_size, beta)
-        y: A = ADAPTIVE_SMOOTH_MAX_POOL3D.forward(params, x, out=out)
+    try:
+        y: A = ADAPTIVE_SMOOTH_MAX_POOL3D(x, (output_size, beta), out)
         return y
+    except WindowgradError as error:
+        show_call(error, adaptive_smooth_max_pool3d, locals())
+        raise
 
 
-GLOBAL_SMOOTH_MAX_POOL = called("smooth_max_pool", "global_smooth_max_pool")
+GLOBAL_SMOOTH_MAX_POOL = pooling(called("smooth_max_pool", "global_smooth_max_pool"), everything, SmoothParams)
 
 
 def global_smooth_max_pool(
@@ -359,13 +377,15 @@ def global_smooth_max_pool(
     >>> wg.global_smooth_max_pool(np.arange(16.0).reshape(4, 4), 2, beta=2).round(3).tolist()
     [[15.073]]
     """
-    with Call(global_smooth_max_pool, locals()):
-        params = everything(SmoothParams, rank, keepdims, beta)
-        y: A = GLOBAL_SMOOTH_MAX_POOL.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_SMOOTH_MAX_POOL(x, (rank, keepdims, beta), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_smooth_max_pool, locals())
+        raise
 
 
-GLOBAL_SMOOTH_MAX_POOL1D = called("smooth_max_pool", "global_smooth_max_pool1d")
+GLOBAL_SMOOTH_MAX_POOL1D = pooling(called("smooth_max_pool", "global_smooth_max_pool1d"), everything, SmoothParams, 1)
 
 
 def global_smooth_max_pool1d(
@@ -391,13 +411,15 @@ def global_smooth_max_pool1d(
     >>> wg.global_smooth_max_pool1d(np.arange(6.0), beta=2).round(3).tolist()
     [5.073]
     """
-    with Call(global_smooth_max_pool1d, locals()):
-        params = everything(SmoothParams, 1, keepdims, beta)
-        y: A = GLOBAL_SMOOTH_MAX_POOL1D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_SMOOTH_MAX_POOL1D(x, (keepdims, beta), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_smooth_max_pool1d, locals())
+        raise
 
 
-GLOBAL_SMOOTH_MAX_POOL2D = called("smooth_max_pool", "global_smooth_max_pool2d")
+GLOBAL_SMOOTH_MAX_POOL2D = pooling(called("smooth_max_pool", "global_smooth_max_pool2d"), everything, SmoothParams, 2)
 
 
 def global_smooth_max_pool2d(
@@ -423,13 +445,15 @@ def global_smooth_max_pool2d(
     >>> wg.global_smooth_max_pool2d(np.arange(16.0).reshape(4, 4), beta=2).round(3).tolist()
     [[15.073]]
     """
-    with Call(global_smooth_max_pool2d, locals()):
-        params = everything(SmoothParams, 2, keepdims, beta)
-        y: A = GLOBAL_SMOOTH_MAX_POOL2D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_SMOOTH_MAX_POOL2D(x, (keepdims, beta), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_smooth_max_pool2d, locals())
+        raise
 
 
-GLOBAL_SMOOTH_MAX_POOL3D = called("smooth_max_pool", "global_smooth_max_pool3d")
+GLOBAL_SMOOTH_MAX_POOL3D = pooling(called("smooth_max_pool", "global_smooth_max_pool3d"), everything, SmoothParams, 3)
 
 
 def global_smooth_max_pool3d(
@@ -455,7 +479,9 @@ def global_smooth_max_pool3d(
     >>> wg.global_smooth_max_pool3d(np.arange(8.0).reshape(2, 2, 2), beta=2).round(3).tolist()
     [[[7.073]]]
     """
-    with Call(global_smooth_max_pool3d, locals()):
-        params = everything(SmoothParams, 3, keepdims, beta)
-        y: A = GLOBAL_SMOOTH_MAX_POOL3D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_SMOOTH_MAX_POOL3D(x, (keepdims, beta), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_smooth_max_pool3d, locals())
+        raise

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from windowgrad.arguments import Padding, Size
-from windowgrad.functional.call import Call
-from windowgrad.functional.records import bins, everything, windows, winner
+from windowgrad.errors import WindowgradError
+from windowgrad.functional.call import show_call
+from windowgrad.functional.pooling import pooling
+from windowgrad.functional.records import bins, everything, windows
 from windowgrad.functional.signatures import A, Bins, Empty, Pair, Ties
 from windowgrad.ops import called
 from windowgrad.params import MaxParams
@@ -31,7 +33,7 @@ __all__ = [
 ]
 
 
-MAX_POOL = called("max_pool", "max_pool")
+MAX_POOL = pooling(called("max_pool", "max_pool"), windows, MaxParams, None)
 
 
 @overload
@@ -97,12 +99,14 @@ def max_pool(
     >>> wg.max_pool(np.arange(16.0).reshape(4, 4), (2, 2)).tolist()
     [[5.0, 7.0], [13.0, 15.0]]
     """
-    with Call(max_pool, locals()):
-        params = windows(MaxParams, None, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
-        return winner(MAX_POOL, params, x, return_indices, out)
+    try:
+        return MAX_POOL(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, max_pool, locals())
+        raise
 
 
-MAX_POOL1D = called("max_pool", "max_pool1d")
+MAX_POOL1D = pooling(called("max_pool", "max_pool1d"), windows, MaxParams, 1)
 
 
 @overload
@@ -168,12 +172,14 @@ def max_pool1d(
     >>> wg.max_pool1d(np.arange(6.0), 2).tolist()
     [1.0, 3.0, 5.0]
     """
-    with Call(max_pool1d, locals()):
-        params = windows(MaxParams, 1, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
-        return winner(MAX_POOL1D, params, x, return_indices, out)
+    try:
+        return MAX_POOL1D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, max_pool1d, locals())
+        raise
 
 
-MAX_POOL2D = called("max_pool", "max_pool2d")
+MAX_POOL2D = pooling(called("max_pool", "max_pool2d"), windows, MaxParams, 2)
 
 
 @overload
@@ -239,12 +245,14 @@ def max_pool2d(
     >>> wg.max_pool2d(np.arange(16.0).reshape(4, 4), 2).tolist()
     [[5.0, 7.0], [13.0, 15.0]]
     """
-    with Call(max_pool2d, locals()):
-        params = windows(MaxParams, 2, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
-        return winner(MAX_POOL2D, params, x, return_indices, out)
+    try:
+        return MAX_POOL2D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, max_pool2d, locals())
+        raise
 
 
-MAX_POOL3D = called("max_pool", "max_pool3d")
+MAX_POOL3D = pooling(called("max_pool", "max_pool3d"), windows, MaxParams, 3)
 
 
 @overload
@@ -310,12 +318,14 @@ def max_pool3d(
     >>> wg.max_pool3d(np.arange(8.0).reshape(2, 2, 2), 2).tolist()
     [[[7.0]]]
     """
-    with Call(max_pool3d, locals()):
-        params = windows(MaxParams, 3, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
-        return winner(MAX_POOL3D, params, x, return_indices, out)
+    try:
+        return MAX_POOL3D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, max_pool3d, locals())
+        raise
 
 
-ADAPTIVE_MAX_POOL = called("max_pool", "adaptive_max_pool")
+ADAPTIVE_MAX_POOL = pooling(called("max_pool", "adaptive_max_pool"), bins, MaxParams, None)
 
 
 @overload
@@ -361,12 +371,14 @@ def adaptive_max_pool(
     >>> wg.adaptive_max_pool(np.arange(16.0).reshape(4, 4), (1, 1)).tolist()
     [[15.0]]
     """
-    with Call(adaptive_max_pool, locals()):
-        params = bins(MaxParams, None, output_size, ties)
-        return winner(ADAPTIVE_MAX_POOL, params, x, return_indices, out)
+    try:
+        return ADAPTIVE_MAX_POOL(x, (output_size, ties), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, adaptive_max_pool, locals())
+        raise
 
 
-ADAPTIVE_MAX_POOL1D = called("max_pool", "adaptive_max_pool1d")
+ADAPTIVE_MAX_POOL1D = pooling(called("max_pool", "adaptive_max_pool1d"), bins, MaxParams, 1)
 
 
 @overload
@@ -412,12 +424,14 @@ def adaptive_max_pool1d(
     >>> wg.adaptive_max_pool1d(np.arange(6.0), 1).tolist()
     [5.0]
     """
-    with Call(adaptive_max_pool1d, locals()):
-        params = bins(MaxParams, 1, output_size, ties)
-        return winner(ADAPTIVE_MAX_POOL1D, params, x, return_indices, out)
+    try:
+        return ADAPTIVE_MAX_POOL1D(x, (output_size, ties), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, adaptive_max_pool1d, locals())
+        raise
 
 
-ADAPTIVE_MAX_POOL2D = called("max_pool", "adaptive_max_pool2d")
+ADAPTIVE_MAX_POOL2D = pooling(called("max_pool", "adaptive_max_pool2d"), bins, MaxParams, 2)
 
 
 @overload
@@ -463,12 +477,14 @@ def adaptive_max_pool2d(
     >>> wg.adaptive_max_pool2d(np.arange(16.0).reshape(4, 4), 1).tolist()
     [[15.0]]
     """
-    with Call(adaptive_max_pool2d, locals()):
-        params = bins(MaxParams, 2, output_size, ties)
-        return winner(ADAPTIVE_MAX_POOL2D, params, x, return_indices, out)
+    try:
+        return ADAPTIVE_MAX_POOL2D(x, (output_size, ties), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, adaptive_max_pool2d, locals())
+        raise
 
 
-ADAPTIVE_MAX_POOL3D = called("max_pool", "adaptive_max_pool3d")
+ADAPTIVE_MAX_POOL3D = pooling(called("max_pool", "adaptive_max_pool3d"), bins, MaxParams, 3)
 
 
 @overload
@@ -514,12 +530,14 @@ def adaptive_max_pool3d(
     >>> wg.adaptive_max_pool3d(np.arange(8.0).reshape(2, 2, 2), 1).tolist()
     [[[7.0]]]
     """
-    with Call(adaptive_max_pool3d, locals()):
-        params = bins(MaxParams, 3, output_size, ties)
-        return winner(ADAPTIVE_MAX_POOL3D, params, x, return_indices, out)
+    try:
+        return ADAPTIVE_MAX_POOL3D(x, (output_size, ties), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, adaptive_max_pool3d, locals())
+        raise
 
 
-GLOBAL_MAX_POOL = called("max_pool", "global_max_pool")
+GLOBAL_MAX_POOL = pooling(called("max_pool", "global_max_pool"), everything, MaxParams)
 
 
 def global_max_pool(
@@ -546,13 +564,15 @@ def global_max_pool(
     >>> wg.global_max_pool(np.arange(16.0).reshape(4, 4), 2).tolist()
     [[15.0]]
     """
-    with Call(global_max_pool, locals()):
-        params = everything(MaxParams, rank, keepdims, ties)
-        y: A = GLOBAL_MAX_POOL.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_MAX_POOL(x, (rank, keepdims, ties), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_max_pool, locals())
+        raise
 
 
-GLOBAL_MAX_POOL1D = called("max_pool", "global_max_pool1d")
+GLOBAL_MAX_POOL1D = pooling(called("max_pool", "global_max_pool1d"), everything, MaxParams, 1)
 
 
 def global_max_pool1d(
@@ -577,13 +597,15 @@ def global_max_pool1d(
     >>> wg.global_max_pool1d(np.arange(6.0)).tolist()
     [5.0]
     """
-    with Call(global_max_pool1d, locals()):
-        params = everything(MaxParams, 1, keepdims, ties)
-        y: A = GLOBAL_MAX_POOL1D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_MAX_POOL1D(x, (keepdims, ties), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_max_pool1d, locals())
+        raise
 
 
-GLOBAL_MAX_POOL2D = called("max_pool", "global_max_pool2d")
+GLOBAL_MAX_POOL2D = pooling(called("max_pool", "global_max_pool2d"), everything, MaxParams, 2)
 
 
 def global_max_pool2d(
@@ -608,13 +630,15 @@ def global_max_pool2d(
     >>> wg.global_max_pool2d(np.arange(16.0).reshape(4, 4)).tolist()
     [[15.0]]
     """
-    with Call(global_max_pool2d, locals()):
-        params = everything(MaxParams, 2, keepdims, ties)
-        y: A = GLOBAL_MAX_POOL2D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_MAX_POOL2D(x, (keepdims, ties), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_max_pool2d, locals())
+        raise
 
 
-GLOBAL_MAX_POOL3D = called("max_pool", "global_max_pool3d")
+GLOBAL_MAX_POOL3D = pooling(called("max_pool", "global_max_pool3d"), everything, MaxParams, 3)
 
 
 def global_max_pool3d(
@@ -639,7 +663,9 @@ def global_max_pool3d(
     >>> wg.global_max_pool3d(np.arange(8.0).reshape(2, 2, 2)).tolist()
     [[[7.0]]]
     """
-    with Call(global_max_pool3d, locals()):
-        params = everything(MaxParams, 3, keepdims, ties)
-        y: A = GLOBAL_MAX_POOL3D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_MAX_POOL3D(x, (keepdims, ties), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_max_pool3d, locals())
+        raise

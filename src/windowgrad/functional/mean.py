@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windowgrad.arguments import Padding, Size
-from windowgrad.functional.call import Call
+from windowgrad.errors import WindowgradError
+from windowgrad.functional.call import show_call
+from windowgrad.functional.pooling import pooling
 from windowgrad.functional.records import bins, everything, windows
 from windowgrad.functional.signatures import A, Bins
 from windowgrad.ops import called
@@ -30,7 +32,7 @@ __all__ = [
 ]
 
 
-AVG_POOL = called("avg_pool", "avg_pool")
+AVG_POOL = pooling(called("avg_pool", "avg_pool"), windows, MeanParams, None)
 
 
 def avg_pool(
@@ -67,15 +69,15 @@ def avg_pool(
     >>> wg.avg_pool(np.arange(16.0).reshape(4, 4), (2, 2)).tolist()
     [[2.5, 4.5], [10.5, 12.5]]
     """
-    with Call(avg_pool, locals()):
-        params = windows(
-            MeanParams, None, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad, divisor_override
-        )
-        y: A = AVG_POOL.forward(params, x, out=out)
+    try:
+        y: A = AVG_POOL(x, (kernel_size, stride, padding, dilation, ceil_mode, count_include_pad, divisor_override), out)
         return y
+    except WindowgradError as error:
+        show_call(error, avg_pool, locals())
+        raise
 
 
-AVG_POOL1D = called("avg_pool", "avg_pool1d")
+AVG_POOL1D = pooling(called("avg_pool", "avg_pool1d"), windows, MeanParams, 1)
 
 
 def avg_pool1d(
@@ -112,13 +114,15 @@ def avg_pool1d(
     >>> wg.avg_pool1d(np.arange(6.0), 2).tolist()
     [0.5, 2.5, 4.5]
     """
-    with Call(avg_pool1d, locals()):
-        params = windows(MeanParams, 1, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad, divisor_override)
-        y: A = AVG_POOL1D.forward(params, x, out=out)
+    try:
+        y: A = AVG_POOL1D(x, (kernel_size, stride, padding, dilation, ceil_mode, count_include_pad, divisor_override), out)
         return y
+    except WindowgradError as error:
+        show_call(error, avg_pool1d, locals())
+        raise
 
 
-AVG_POOL2D = called("avg_pool", "avg_pool2d")
+AVG_POOL2D = pooling(called("avg_pool", "avg_pool2d"), windows, MeanParams, 2)
 
 
 def avg_pool2d(
@@ -155,13 +159,15 @@ def avg_pool2d(
     >>> wg.avg_pool2d(np.arange(16.0).reshape(4, 4), 2).tolist()
     [[2.5, 4.5], [10.5, 12.5]]
     """
-    with Call(avg_pool2d, locals()):
-        params = windows(MeanParams, 2, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad, divisor_override)
-        y: A = AVG_POOL2D.forward(params, x, out=out)
+    try:
+        y: A = AVG_POOL2D(x, (kernel_size, stride, padding, dilation, ceil_mode, count_include_pad, divisor_override), out)
         return y
+    except WindowgradError as error:
+        show_call(error, avg_pool2d, locals())
+        raise
 
 
-AVG_POOL3D = called("avg_pool", "avg_pool3d")
+AVG_POOL3D = pooling(called("avg_pool", "avg_pool3d"), windows, MeanParams, 3)
 
 
 def avg_pool3d(
@@ -198,13 +204,15 @@ def avg_pool3d(
     >>> wg.avg_pool3d(np.arange(8.0).reshape(2, 2, 2), 2).tolist()
     [[[3.5]]]
     """
-    with Call(avg_pool3d, locals()):
-        params = windows(MeanParams, 3, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad, divisor_override)
-        y: A = AVG_POOL3D.forward(params, x, out=out)
+    try:
+        y: A = AVG_POOL3D(x, (kernel_size, stride, padding, dilation, ceil_mode, count_include_pad, divisor_override), out)
         return y
+    except WindowgradError as error:
+        show_call(error, avg_pool3d, locals())
+        raise
 
 
-ADAPTIVE_AVG_POOL = called("avg_pool", "adaptive_avg_pool")
+ADAPTIVE_AVG_POOL = pooling(called("avg_pool", "adaptive_avg_pool"), bins, MeanParams, None)
 
 
 def adaptive_avg_pool(
@@ -226,13 +234,15 @@ def adaptive_avg_pool(
     >>> wg.adaptive_avg_pool(np.arange(16.0).reshape(4, 4), (1, 1)).tolist()
     [[7.5]]
     """
-    with Call(adaptive_avg_pool, locals()):
-        params = bins(MeanParams, None, output_size)
-        y: A = ADAPTIVE_AVG_POOL.forward(params, x, out=out)
+    try:
+        y: A = ADAPTIVE_AVG_POOL(x, (output_size,), out)
         return y
+    except WindowgradError as error:
+        show_call(error, adaptive_avg_pool, locals())
+        raise
 
 
-ADAPTIVE_AVG_POOL1D = called("avg_pool", "adaptive_avg_pool1d")
+ADAPTIVE_AVG_POOL1D = pooling(called("avg_pool", "adaptive_avg_pool1d"), bins, MeanParams, 1)
 
 
 def adaptive_avg_pool1d(
@@ -254,13 +264,15 @@ def adaptive_avg_pool1d(
     >>> wg.adaptive_avg_pool1d(np.arange(6.0), 1).tolist()
     [2.5]
     """
-    with Call(adaptive_avg_pool1d, locals()):
-        params = bins(MeanParams, 1, output_size)
-        y: A = ADAPTIVE_AVG_POOL1D.forward(params, x, out=out)
+    try:
+        y: A = ADAPTIVE_AVG_POOL1D(x, (output_size,), out)
         return y
+    except WindowgradError as error:
+        show_call(error, adaptive_avg_pool1d, locals())
+        raise
 
 
-ADAPTIVE_AVG_POOL2D = called("avg_pool", "adaptive_avg_pool2d")
+ADAPTIVE_AVG_POOL2D = pooling(called("avg_pool", "adaptive_avg_pool2d"), bins, MeanParams, 2)
 
 
 def adaptive_avg_pool2d(
@@ -282,13 +294,15 @@ def adaptive_avg_pool2d(
     >>> wg.adaptive_avg_pool2d(np.arange(16.0).reshape(4, 4), 1).tolist()
     [[7.5]]
     """
-    with Call(adaptive_avg_pool2d, locals()):
-        params = bins(MeanParams, 2, output_size)
-        y: A = ADAPTIVE_AVG_POOL2D.forward(params, x, out=out)
+    try:
+        y: A = ADAPTIVE_AVG_POOL2D(x, (output_size,), out)
         return y
+    except WindowgradError as error:
+        show_call(error, adaptive_avg_pool2d, locals())
+        raise
 
 
-ADAPTIVE_AVG_POOL3D = called("avg_pool", "adaptive_avg_pool3d")
+ADAPTIVE_AVG_POOL3D = pooling(called("avg_pool", "adaptive_avg_pool3d"), bins, MeanParams, 3)
 
 
 def adaptive_avg_pool3d(
@@ -310,13 +324,15 @@ def adaptive_avg_pool3d(
     >>> wg.adaptive_avg_pool3d(np.arange(8.0).reshape(2, 2, 2), 1).tolist()
     [[[3.5]]]
     """
-    with Call(adaptive_avg_pool3d, locals()):
-        params = bins(MeanParams, 3, output_size)
-        y: A = ADAPTIVE_AVG_POOL3D.forward(params, x, out=out)
+    try:
+        y: A = ADAPTIVE_AVG_POOL3D(x, (output_size,), out)
         return y
+    except WindowgradError as error:
+        show_call(error, adaptive_avg_pool3d, locals())
+        raise
 
 
-GLOBAL_AVG_POOL = called("avg_pool", "global_avg_pool")
+GLOBAL_AVG_POOL = pooling(called("avg_pool", "global_avg_pool"), everything, MeanParams)
 
 
 def global_avg_pool(
@@ -340,13 +356,15 @@ def global_avg_pool(
     >>> wg.global_avg_pool(np.arange(16.0).reshape(4, 4), 2).tolist()
     [[7.5]]
     """
-    with Call(global_avg_pool, locals()):
-        params = everything(MeanParams, rank, keepdims)
-        y: A = GLOBAL_AVG_POOL.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_AVG_POOL(x, (rank, keepdims), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_avg_pool, locals())
+        raise
 
 
-GLOBAL_AVG_POOL1D = called("avg_pool", "global_avg_pool1d")
+GLOBAL_AVG_POOL1D = pooling(called("avg_pool", "global_avg_pool1d"), everything, MeanParams, 1)
 
 
 def global_avg_pool1d(
@@ -368,13 +386,15 @@ def global_avg_pool1d(
     >>> wg.global_avg_pool1d(np.arange(6.0)).tolist()
     [2.5]
     """
-    with Call(global_avg_pool1d, locals()):
-        params = everything(MeanParams, 1, keepdims)
-        y: A = GLOBAL_AVG_POOL1D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_AVG_POOL1D(x, (keepdims,), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_avg_pool1d, locals())
+        raise
 
 
-GLOBAL_AVG_POOL2D = called("avg_pool", "global_avg_pool2d")
+GLOBAL_AVG_POOL2D = pooling(called("avg_pool", "global_avg_pool2d"), everything, MeanParams, 2)
 
 
 def global_avg_pool2d(
@@ -396,13 +416,15 @@ def global_avg_pool2d(
     >>> wg.global_avg_pool2d(np.arange(16.0).reshape(4, 4)).tolist()
     [[7.5]]
     """
-    with Call(global_avg_pool2d, locals()):
-        params = everything(MeanParams, 2, keepdims)
-        y: A = GLOBAL_AVG_POOL2D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_AVG_POOL2D(x, (keepdims,), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_avg_pool2d, locals())
+        raise
 
 
-GLOBAL_AVG_POOL3D = called("avg_pool", "global_avg_pool3d")
+GLOBAL_AVG_POOL3D = pooling(called("avg_pool", "global_avg_pool3d"), everything, MeanParams, 3)
 
 
 def global_avg_pool3d(
@@ -424,7 +446,9 @@ def global_avg_pool3d(
     >>> wg.global_avg_pool3d(np.arange(8.0).reshape(2, 2, 2)).tolist()
     [[[3.5]]]
     """
-    with Call(global_avg_pool3d, locals()):
-        params = everything(MeanParams, 3, keepdims)
-        y: A = GLOBAL_AVG_POOL3D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_AVG_POOL3D(x, (keepdims,), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_avg_pool3d, locals())
+        raise

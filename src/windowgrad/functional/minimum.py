@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from windowgrad.arguments import Padding, Size
-from windowgrad.functional.call import Call
-from windowgrad.functional.records import bins, everything, windows, winner
+from windowgrad.errors import WindowgradError
+from windowgrad.functional.call import show_call
+from windowgrad.functional.pooling import pooling
+from windowgrad.functional.records import bins, everything, windows
 from windowgrad.functional.signatures import A, Bins, Empty, Pair, Ties
 from windowgrad.ops import called
 from windowgrad.params import MinParams
@@ -31,7 +33,7 @@ __all__ = [
 ]
 
 
-MIN_POOL = called("min_pool", "min_pool")
+MIN_POOL = pooling(called("min_pool", "min_pool"), windows, MinParams, None)
 
 
 @overload
@@ -97,12 +99,14 @@ def min_pool(
     >>> wg.min_pool(np.arange(16.0).reshape(4, 4), (2, 2)).tolist()
     [[0.0, 2.0], [8.0, 10.0]]
     """
-    with Call(min_pool, locals()):
-        params = windows(MinParams, None, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
-        return winner(MIN_POOL, params, x, return_indices, out)
+    try:
+        return MIN_POOL(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, min_pool, locals())
+        raise
 
 
-MIN_POOL1D = called("min_pool", "min_pool1d")
+MIN_POOL1D = pooling(called("min_pool", "min_pool1d"), windows, MinParams, 1)
 
 
 @overload
@@ -168,12 +172,14 @@ def min_pool1d(
     >>> wg.min_pool1d(np.arange(6.0), 2).tolist()
     [0.0, 2.0, 4.0]
     """
-    with Call(min_pool1d, locals()):
-        params = windows(MinParams, 1, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
-        return winner(MIN_POOL1D, params, x, return_indices, out)
+    try:
+        return MIN_POOL1D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, min_pool1d, locals())
+        raise
 
 
-MIN_POOL2D = called("min_pool", "min_pool2d")
+MIN_POOL2D = pooling(called("min_pool", "min_pool2d"), windows, MinParams, 2)
 
 
 @overload
@@ -239,12 +245,14 @@ def min_pool2d(
     >>> wg.min_pool2d(np.arange(16.0).reshape(4, 4), 2).tolist()
     [[0.0, 2.0], [8.0, 10.0]]
     """
-    with Call(min_pool2d, locals()):
-        params = windows(MinParams, 2, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
-        return winner(MIN_POOL2D, params, x, return_indices, out)
+    try:
+        return MIN_POOL2D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, min_pool2d, locals())
+        raise
 
 
-MIN_POOL3D = called("min_pool", "min_pool3d")
+MIN_POOL3D = pooling(called("min_pool", "min_pool3d"), windows, MinParams, 3)
 
 
 @overload
@@ -310,12 +318,14 @@ def min_pool3d(
     >>> wg.min_pool3d(np.arange(8.0).reshape(2, 2, 2), 2).tolist()
     [[[0.0]]]
     """
-    with Call(min_pool3d, locals()):
-        params = windows(MinParams, 3, kernel_size, stride, padding, dilation, ceil_mode, ties, empty)
-        return winner(MIN_POOL3D, params, x, return_indices, out)
+    try:
+        return MIN_POOL3D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, min_pool3d, locals())
+        raise
 
 
-ADAPTIVE_MIN_POOL = called("min_pool", "adaptive_min_pool")
+ADAPTIVE_MIN_POOL = pooling(called("min_pool", "adaptive_min_pool"), bins, MinParams, None)
 
 
 @overload
@@ -361,12 +371,14 @@ def adaptive_min_pool(
     >>> wg.adaptive_min_pool(np.arange(16.0).reshape(4, 4), (1, 1)).tolist()
     [[0.0]]
     """
-    with Call(adaptive_min_pool, locals()):
-        params = bins(MinParams, None, output_size, ties)
-        return winner(ADAPTIVE_MIN_POOL, params, x, return_indices, out)
+    try:
+        return ADAPTIVE_MIN_POOL(x, (output_size, ties), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, adaptive_min_pool, locals())
+        raise
 
 
-ADAPTIVE_MIN_POOL1D = called("min_pool", "adaptive_min_pool1d")
+ADAPTIVE_MIN_POOL1D = pooling(called("min_pool", "adaptive_min_pool1d"), bins, MinParams, 1)
 
 
 @overload
@@ -412,12 +424,14 @@ def adaptive_min_pool1d(
     >>> wg.adaptive_min_pool1d(np.arange(6.0), 1).tolist()
     [0.0]
     """
-    with Call(adaptive_min_pool1d, locals()):
-        params = bins(MinParams, 1, output_size, ties)
-        return winner(ADAPTIVE_MIN_POOL1D, params, x, return_indices, out)
+    try:
+        return ADAPTIVE_MIN_POOL1D(x, (output_size, ties), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, adaptive_min_pool1d, locals())
+        raise
 
 
-ADAPTIVE_MIN_POOL2D = called("min_pool", "adaptive_min_pool2d")
+ADAPTIVE_MIN_POOL2D = pooling(called("min_pool", "adaptive_min_pool2d"), bins, MinParams, 2)
 
 
 @overload
@@ -463,12 +477,14 @@ def adaptive_min_pool2d(
     >>> wg.adaptive_min_pool2d(np.arange(16.0).reshape(4, 4), 1).tolist()
     [[0.0]]
     """
-    with Call(adaptive_min_pool2d, locals()):
-        params = bins(MinParams, 2, output_size, ties)
-        return winner(ADAPTIVE_MIN_POOL2D, params, x, return_indices, out)
+    try:
+        return ADAPTIVE_MIN_POOL2D(x, (output_size, ties), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, adaptive_min_pool2d, locals())
+        raise
 
 
-ADAPTIVE_MIN_POOL3D = called("min_pool", "adaptive_min_pool3d")
+ADAPTIVE_MIN_POOL3D = pooling(called("min_pool", "adaptive_min_pool3d"), bins, MinParams, 3)
 
 
 @overload
@@ -514,12 +530,14 @@ def adaptive_min_pool3d(
     >>> wg.adaptive_min_pool3d(np.arange(8.0).reshape(2, 2, 2), 1).tolist()
     [[[0.0]]]
     """
-    with Call(adaptive_min_pool3d, locals()):
-        params = bins(MinParams, 3, output_size, ties)
-        return winner(ADAPTIVE_MIN_POOL3D, params, x, return_indices, out)
+    try:
+        return ADAPTIVE_MIN_POOL3D(x, (output_size, ties), out, return_indices)
+    except WindowgradError as error:
+        show_call(error, adaptive_min_pool3d, locals())
+        raise
 
 
-GLOBAL_MIN_POOL = called("min_pool", "global_min_pool")
+GLOBAL_MIN_POOL = pooling(called("min_pool", "global_min_pool"), everything, MinParams)
 
 
 def global_min_pool(
@@ -546,13 +564,15 @@ def global_min_pool(
     >>> wg.global_min_pool(np.arange(16.0).reshape(4, 4), 2).tolist()
     [[0.0]]
     """
-    with Call(global_min_pool, locals()):
-        params = everything(MinParams, rank, keepdims, ties)
-        y: A = GLOBAL_MIN_POOL.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_MIN_POOL(x, (rank, keepdims, ties), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_min_pool, locals())
+        raise
 
 
-GLOBAL_MIN_POOL1D = called("min_pool", "global_min_pool1d")
+GLOBAL_MIN_POOL1D = pooling(called("min_pool", "global_min_pool1d"), everything, MinParams, 1)
 
 
 def global_min_pool1d(
@@ -577,13 +597,15 @@ def global_min_pool1d(
     >>> wg.global_min_pool1d(np.arange(6.0)).tolist()
     [0.0]
     """
-    with Call(global_min_pool1d, locals()):
-        params = everything(MinParams, 1, keepdims, ties)
-        y: A = GLOBAL_MIN_POOL1D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_MIN_POOL1D(x, (keepdims, ties), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_min_pool1d, locals())
+        raise
 
 
-GLOBAL_MIN_POOL2D = called("min_pool", "global_min_pool2d")
+GLOBAL_MIN_POOL2D = pooling(called("min_pool", "global_min_pool2d"), everything, MinParams, 2)
 
 
 def global_min_pool2d(
@@ -608,13 +630,15 @@ def global_min_pool2d(
     >>> wg.global_min_pool2d(np.arange(16.0).reshape(4, 4)).tolist()
     [[0.0]]
     """
-    with Call(global_min_pool2d, locals()):
-        params = everything(MinParams, 2, keepdims, ties)
-        y: A = GLOBAL_MIN_POOL2D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_MIN_POOL2D(x, (keepdims, ties), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_min_pool2d, locals())
+        raise
 
 
-GLOBAL_MIN_POOL3D = called("min_pool", "global_min_pool3d")
+GLOBAL_MIN_POOL3D = pooling(called("min_pool", "global_min_pool3d"), everything, MinParams, 3)
 
 
 def global_min_pool3d(
@@ -639,7 +663,9 @@ def global_min_pool3d(
     >>> wg.global_min_pool3d(np.arange(8.0).reshape(2, 2, 2)).tolist()
     [[[0.0]]]
     """
-    with Call(global_min_pool3d, locals()):
-        params = everything(MinParams, 3, keepdims, ties)
-        y: A = GLOBAL_MIN_POOL3D.forward(params, x, out=out)
+    try:
+        y: A = GLOBAL_MIN_POOL3D(x, (keepdims, ties), out)
         return y
+    except WindowgradError as error:
+        show_call(error, global_min_pool3d, locals())
+        raise

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from windowgrad.arguments import Padding
-from windowgrad.functional.call import Call
+from windowgrad.errors import WindowgradError
+from windowgrad.functional.call import show_call
 from windowgrad.functional.signatures import A
 from windowgrad.ops import OPS
 from windowgrad.params import PadParams, UnpadParams
@@ -23,9 +24,12 @@ def pad(x: A, padding: Padding) -> A:
     >>> wg.pad(np.array([1.0, 2.0]), [(1, 2)]).tolist()
     [0.0, 1.0, 2.0, 0.0, 0.0]
     """
-    with Call(pad, locals()):
+    try:
         y: A = OPS["pad"].forward(PadParams(padding), x)  # type: ignore[arg-type]  # made pairs there
         return y
+    except WindowgradError as error:
+        show_call(error, pad, locals())
+        raise
 
 
 def unpad(x: A, padding: Padding) -> A:
@@ -40,6 +44,9 @@ def unpad(x: A, padding: Padding) -> A:
     >>> wg.unpad(np.array([0.0, 1.0, 2.0, 0.0, 0.0]), [(1, 2)]).tolist()
     [1.0, 2.0]
     """
-    with Call(unpad, locals()):
+    try:
         y: A = OPS["unpad"].forward(UnpadParams(padding), x)  # type: ignore[arg-type]  # made pairs there
         return y
+    except WindowgradError as error:
+        show_call(error, unpad, locals())
+        raise

@@ -13,12 +13,10 @@ from windowgrad.errors import KindError, WindowError
 from windowgrad.functional.remember import remember
 from windowgrad.geometry import Adaptive, Global, Sliding, conv_padding
 from windowgrad.params import ConvParams, PoolParams, TransposeParams
-from windowgrad.spec.op import Op
 
 R = TypeVar("R", bound=PoolParams)
 
 
-@remember
 def windows(
     record: type[R], rank: int | None, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any, *options: Any
 ) -> R:
@@ -27,24 +25,15 @@ def windows(
     return record(Sliding(sizes, stride, padding, dilation, flag("ceil_mode", ceil_mode)), *options)
 
 
-@remember
 def bins(record: type[R], rank: int | None, output_size: Any, *options: Any) -> R:
     """The record of a reduction over adaptive bins."""
     sizes: Any = axes("output_size", output_size, rank, forms=True)
     return record(Adaptive(sizes), *options)
 
 
-@remember
 def everything(record: type[R], rank: Any, keepdims: Any, *options: Any) -> R:
     """The record of a reduction over the last axes as a whole."""
     return record(Global(rank, keepdims), *options)
-
-
-def winner(op: Op, params: PoolParams, x: Any, return_indices: object, out: Any) -> Any:
-    """The value of each winner, or its value and its index."""
-    rule = op.with_indices if flag("return_indices", return_indices) else op.forward
-    assert rule is not None  # what has winners has indices
-    return rule(params, x, out=out)
 
 
 def kernel_of(rank: int | None, weight: Any) -> tuple[int, ...]:

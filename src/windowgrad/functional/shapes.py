@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from windowgrad.arguments import Padding, Size, axes, ints
-from windowgrad.functional.call import Call
+from windowgrad.errors import WindowgradError
+from windowgrad.functional.call import show_call
 from windowgrad.geometry import Sliding, conv_padding
 from windowgrad.geometry import adaptive_bins as bins
 from windowgrad.params import TransposeParams
@@ -23,9 +24,12 @@ def pool_out_shape(
     ceil_mode: bool = False,
 ) -> tuple[int, ...]:
     """The shape that pooling gives; leading axes before the spatial ones are kept."""
-    with Call(pool_out_shape, locals()):
+    try:
         shape = ints("spatial", spatial, least=0)
         return Sliding(kernel_size, stride, padding, dilation, ceil_mode).out_shape(shape)
+    except WindowgradError as error:
+        show_call(error, pool_out_shape, locals())
+        raise
 
 
 def conv_out_shape(
@@ -36,11 +40,14 @@ def conv_out_shape(
     dilation: Size = 1,
 ) -> tuple[int, ...]:
     """The spatial shape that convolution gives."""
-    with Call(conv_out_shape, locals()):
+    try:
         kernel = ints("kernel_size", kernel_size)
         steps = ints("stride", stride, len(kernel))
         window = Sliding(kernel, steps, conv_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
         return window.out_shape(ints("spatial", spatial, window.rank))
+    except WindowgradError as error:
+        show_call(error, conv_out_shape, locals())
+        raise
 
 
 def conv_transpose_out_shape(
@@ -52,13 +59,19 @@ def conv_transpose_out_shape(
     dilation: Size = 1,
 ) -> tuple[int, ...]:
     """The spatial shape that transposed convolution gives."""
-    with Call(conv_transpose_out_shape, locals()):
+    try:
         steps = ints("stride", stride, len(axes("kernel_size", kernel_size)))
         params = TransposeParams(Sliding(kernel_size, steps, padding, dilation), 1, output_padding)  # type: ignore[arg-type]
         return params.window.adjoint(ints("spatial", spatial, params.window.rank), params.output_padding)
+    except WindowgradError as error:
+        show_call(error, conv_transpose_out_shape, locals())
+        raise
 
 
 def adaptive_bins(n: int, m: int) -> list[tuple[int, int]]:
     """The bins `[start, end)` of adaptive pooling from `n` cells to `m`."""
-    with Call(adaptive_bins, locals()):
+    try:
         return bins(n, m)
+    except WindowgradError as error:
+        show_call(error, adaptive_bins, locals())
+        raise

@@ -15,7 +15,8 @@ from windowgrad.autograd.arrays.rules import Array, by_cell, by_ufunc, native_op
 from windowgrad.autograd.arrays.shapes import reshape, transpose
 from windowgrad.dispatch import run
 from windowgrad.dtypes import conv_dtype
-from windowgrad.functional.call import Call
+from windowgrad.errors import WindowgradError
+from windowgrad.functional.call import show_call
 from windowgrad.params import Params, Shape
 from windowgrad.spec import scalar
 
@@ -27,32 +28,47 @@ ALL: Needs = (True, True)
 
 def add(a: Any, b: Any) -> Any:
     """a + b, elementwise."""
-    with Call(add, locals()):
+    try:
         return run(ADD, "forward", PAIR, *operands(a, b))
+    except WindowgradError as error:
+        show_call(error, add, locals())
+        raise
 
 
 def subtract(a: Any, b: Any) -> Any:
     """a − b, elementwise."""
-    with Call(subtract, locals()):
+    try:
         return run(SUBTRACT, "forward", PAIR, *operands(a, b))
+    except WindowgradError as error:
+        show_call(error, subtract, locals())
+        raise
 
 
 def multiply(a: Any, b: Any) -> Any:
     """a × b, elementwise."""
-    with Call(multiply, locals()):
+    try:
         return run(MULTIPLY, "forward", PAIR, *operands(a, b))
+    except WindowgradError as error:
+        show_call(error, multiply, locals())
+        raise
 
 
 def divide(a: Any, b: Any) -> Any:
     """a ÷ b, elementwise. NumPy integers give float64; Python integers in an object array give fractions."""
-    with Call(divide, locals()):
+    try:
         return run(DIVIDE, "forward", PAIR, *operands(a, b))
+    except WindowgradError as error:
+        show_call(error, divide, locals())
+        raise
 
 
 def negative(x: Any) -> Any:
     """−x, elementwise."""
-    with Call(negative, locals()):
+    try:
         return run(NEGATIVE, "forward", EACH, operand(x))
+    except WindowgradError as error:
+        show_call(error, negative, locals())
+        raise
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -60,8 +76,11 @@ def matmul(a: Any, b: Any) -> Any:
 
     Floats of 16 bits are summed in float32. Integers of 8 bits are summed in int32, longer ones in int64.
     """
-    with Call(matmul, locals()):
+    try:
         return run(MATMUL, "forward", MATMUL_PARAMS, *operands(a, b))
+    except WindowgradError as error:
+        show_call(error, matmul, locals())
+        raise
 
 
 # --- rules -------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from windowgrad.autograd.arrays.records import AlikeParams, EachParams
 from windowgrad.autograd.arrays.rules import Array, by_cell, native_op
 from windowgrad.dispatch import run
 from windowgrad.dtypes import float_of
-from windowgrad.errors import KindError
-from windowgrad.functional.call import Call
+from windowgrad.errors import KindError, WindowgradError
+from windowgrad.functional.call import show_call
 from windowgrad.interrupts import put_off
 from windowgrad.loading import loading
 from windowgrad.params import Params
@@ -29,37 +29,52 @@ ALIKE = AlikeParams()
 
 def relu(x: A) -> A:
     """max(x, 0), elementwise; the derivative at 0 is 0."""
-    with Call(relu, locals()):
+    try:
         y: A = run(RELU, "forward", EACH, operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, relu, locals())
+        raise
 
 
 def exp(x: A) -> A:
     """eˣ, elementwise."""
-    with Call(exp, locals()):
+    try:
         y: A = run(EXP, "forward", EACH, operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, exp, locals())
+        raise
 
 
 def log(x: A) -> A:
     """The natural logarithm, elementwise: −∞ at 0, NaN for negative numbers."""
-    with Call(log, locals()):
+    try:
         y: A = run(LOG, "forward", EACH, operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, log, locals())
+        raise
 
 
 def tanh(x: A) -> A:
     """The hyperbolic tangent, elementwise."""
-    with Call(tanh, locals()):
+    try:
         y: A = run(TANH, "forward", EACH, operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, tanh, locals())
+        raise
 
 
 def sigmoid(x: A) -> A:
     """The logistic function 1 ÷ (1 + e⁻ˣ), elementwise. It never overflows."""
-    with Call(sigmoid, locals()):
+    try:
         y: A = run(SIGMOID, "forward", EACH, operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, sigmoid, locals())
+        raise
 
 
 def gate(x: Any, dx: Any) -> Any:

@@ -17,8 +17,8 @@ from windowgrad.autograd.arrays.reductions import sum as total
 from windowgrad.autograd.arrays.rules import Array, added, cast, native_op, repeated_like
 from windowgrad.dispatch import run
 from windowgrad.dtypes import conv_dtype, float_of
-from windowgrad.errors import KindError, OptionError, show
-from windowgrad.functional.call import Call
+from windowgrad.errors import KindError, OptionError, WindowgradError, show
+from windowgrad.functional.call import show_call
 from windowgrad.functional.remember import remember
 from windowgrad.params import Params
 from windowgrad.spec import order, scalar
@@ -28,22 +28,31 @@ A = TypeVar("A")
 
 def log_softmax(x: A, axis: int = -1) -> A:
     """The logarithm of the softmax, x − log Σ exp(x), along `axis`."""
-    with Call(log_softmax, locals()):
+    try:
         y: A = run(LOG_SOFTMAX, "forward", softmax_params(axis), operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, log_softmax, locals())
+        raise
 
 
 def cross_entropy(logits: A, labels: Any) -> A:
     """The mean of −log_softmax(logits)[label] over all rows; a label is an integer from 0 to classes − 1."""
-    with Call(cross_entropy, locals()):
+    try:
         y: A = run(CROSS_ENTROPY, "forward", CROSS_PARAMS, operand(logits), operand(labels))
         return y
+    except WindowgradError as error:
+        show_call(error, cross_entropy, locals())
+        raise
 
 
 def mse(x: Any, target: Any) -> Any:
     """The mean squared error: the mean of (x − target)² over all elements."""
-    with Call(mse, locals()):
+    try:
         return run(MSE, "forward", MSE_PARAMS, *operands(x, target, ("x", "target")))
+    except WindowgradError as error:
+        show_call(error, mse, locals())
+        raise
 
 
 def pick(x: Any, labels: Any) -> Any:

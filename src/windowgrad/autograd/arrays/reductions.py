@@ -13,8 +13,8 @@ from windowgrad.autograd.arrays.records import ReduceParams
 from windowgrad.autograd.arrays.rules import Array, added, cast, native_op, repeated_like, total
 from windowgrad.dispatch import run
 from windowgrad.dtypes import float_of, is_float
-from windowgrad.errors import WindowError
-from windowgrad.functional.call import Call
+from windowgrad.errors import WindowError, WindowgradError
+from windowgrad.functional.call import show_call
 from windowgrad.functional.remember import remember
 from windowgrad.spec import scalar
 
@@ -23,9 +23,12 @@ A = TypeVar("A")
 
 def sum(x: A, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> A:  # noqa: A001  # NumPy's name for it
     """The sum over `axis`, over several axes, or over all. Integers are summed in 64 bits."""
-    with Call(sum, locals()):
+    try:
         y: A = run(SUM, "forward", reduction(axis, keepdims), operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, sum, locals())
+        raise
 
 
 def mean(x: A, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> A:
@@ -33,9 +36,12 @@ def mean(x: A, axis: int | Sequence[int] | None = None, keepdims: bool = False) 
 
     The mean of no cells is NaN, and an error where there is no NaN: over objects.
     """
-    with Call(mean, locals()):
+    try:
         y: A = run(MEAN, "forward", reduction(axis, keepdims), operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, mean, locals())
+        raise
 
 
 reduction = remember(ReduceParams)

@@ -9,7 +9,8 @@ from windowgrad.autograd.arrays.operands import operand
 from windowgrad.autograd.arrays.records import FlattenParams, PermuteParams, ReshapeParams
 from windowgrad.autograd.arrays.rules import Array, native_op
 from windowgrad.dispatch import run
-from windowgrad.functional.call import Call
+from windowgrad.errors import WindowgradError
+from windowgrad.functional.call import show_call
 from windowgrad.functional.remember import remember
 from windowgrad.params import Params
 
@@ -18,23 +19,32 @@ A = TypeVar("A")
 
 def reshape(x: A, shape: int | Sequence[int]) -> A:
     """The same elements in row-major order with another `shape`; one entry of it may be −1, which is inferred."""
-    with Call(reshape, locals()):
+    try:
         y: A = run(RESHAPE, "forward", reshaping(shape), operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, reshape, locals())
+        raise
 
 
 def flatten(x: A, start_axis: int = 1) -> A:
     """All axes from `start_axis` on flattened into one; by default all but the first, the batch."""
-    with Call(flatten, locals()):
+    try:
         y: A = run(FLATTEN, "forward", flattening(start_axis), operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, flatten, locals())
+        raise
 
 
 def transpose(x: A, axes: Sequence[int] | None = None) -> A:
     """The axes in the order of `axes`, or reversed."""
-    with Call(transpose, locals()):
+    try:
         y: A = run(TRANSPOSE, "forward", permuting(axes), operand(x))
         return y
+    except WindowgradError as error:
+        show_call(error, transpose, locals())
+        raise
 
 
 reshaping, flattening, permuting = remember(ReshapeParams), remember(FlattenParams), remember(PermuteParams)

@@ -82,7 +82,12 @@ def kept_layout(geometry: Geometry, shape: tuple[int, ...], form: Form) -> Layou
 
 def planned(params: PoolParams, x: Array) -> tuple[Plan, int]:
     """The plan of a plane, and how many planes there are, where channels come first."""
-    found = kept_layout(params.geometry, x.shape, "first") or new_layout(params.geometry, x.shape, "first")
+    return planned_for(params.geometry, x.shape)
+
+
+def planned_for(geometry: Geometry, shape: tuple[int, ...]) -> tuple[Plan, int]:
+    """The same for an array of this shape."""
+    found = kept_layout(geometry, shape, "first") or new_layout(geometry, shape, "first")
     return found.plan, found.planes
 
 

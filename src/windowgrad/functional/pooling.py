@@ -1,0 +1,56 @@
+"""The body of every public pooling function: from its options to parameters, and to a call that is ready to be made.
+
+What was right once is not checked again: the options of a call lead to the parameters that were made from them, and those and
+the kind of the array to the rule with everything done that follows from them (`dispatch.route`). Python says that 1, 1.0
+and True are equal; as options they are not. So options are known by being the same objects, which plain values in a program
+are: small integers, literals, attributes of a layer. All others are checked anew, and come to the same end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from windowgrad.arguments import flag
+from windowgrad.dispatch import Kind, Ready, route
+from windowgrad.functional.remember import KEPT, is_plain
+from windowgrad.params import PoolParams
+from windowgrad.spec.op import Op
+
+
+def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..., Any]:
+    """`compute(x, options, out, return_indices)` for the parameters `make(*fixed, *options)`."""
+    kept: dict[tuple[Any, ...], tuple[tuple[Any, ...], PoolParams, dict[Kind, Ready | None]]] = {}
+
+    def learn(options: tuple[Any, ...]) -> tuple[PoolParams, dict[Kind, Ready | None]]:
+        params, ready = make(*fixed, *options), dict[Kind, Ready | None]()
+        if all(map(is_plain, options)):
+            if len(kept) >= KEPT:
+                kept.clear()
+            kept[options] = options, params, ready
+        return params, ready
+
+    def compute(x: Any, options: tuple[Any, ...], out: Any = None, return_indices: Any = False) -> Any:
+        try:
+            known, params, ready = kept[options]
+            same = all(map(is_, known, options))
+        except Exception:  # not met before, or it has no hash: of whatever kind the options are, `make` says what is wrong
+            same = False
+        if not same:
+            params, ready = learn(options)
+        if out is None and return_indices is False and type(x) is np.ndarray:
+            kind = x.shape, x.dtype
+            call = ready.get(kind)
+            if call is not None and x.flags.carray:
+                return call(x)
+            y = op.forward(params, x)
+            if kind not in ready and len(ready) < KEPT:
+                ready[kind] = route(op, "forward", params, kind)[1] if params.lasting else None
+            return y
+        rule = op.with_indices if op.with_indices is not None and flag("return_indices", return_indices) else op.forward
+        return rule(params, x, out=out)
+
+    return compute
