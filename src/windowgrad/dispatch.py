@@ -85,12 +85,14 @@ def cell_kinds(array: np.ndarray[Any, Any]) -> set[type]:
 def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
     """A kernel over machine numbers. NaN and infinity are results, not warnings.
 
-    It may write into `out`, and leave away the gradients that are not in `needs`, if it is told of them and can.
+    It may write into `out`, leave away the gradients that are not in `needs`, and use what the forward rule `saved`, if it is
+    told of them and can.
     """
     kernel = kernel_of(op, rule)
     if told:
         facts = facts_of(op)
-        told = told if (facts.writes_out if "out" in told else facts.chooses_gradients) else {}
+        can = {"out": facts.writes_out, "needs": facts.chooses_gradients, "saved": True}
+        told = {name: value for name, value in told.items() if can[name]}
     try:
         return kernel(params, *map(native, arrays), **told)
     except OverflowError as error:  # counts beyond float64: a kernel of 10**400 cells
@@ -139,38 +141,65 @@ ROUTES: tuple[tuple[str, Callable[[Op, Sequence[Kind]], bool], Route], ...] = (
 PLAIN = frozenset({np.ndarray})
 
 
-def run(op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs: Sequence[bool] | None = None) -> Any:
+def run(
+    op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs: Sequence[bool] | None = None, saved: Any = None
+) -> Any:
     """One rule of one operator on the arrays you hold; every kind and shape is checked before any work.
 
     `out` is where a forward rule writes its result, and then what it returns; with indices it is a pair.
     `needs` says of each input whether its gradient is wanted of a vjp; what is not wanted is None.
+    `saved` is what `run_saving` saved of the same inputs, for the vjp.
     """
     if type(params) is not op.params:  # a subclass is another operator's
         raise KindError(f"params={show(params, 240)}: must be {op.params.__name__} for {op.name}")
     if not (plain := PLAIN.issuperset(map(type, arrays))):
         for place, array in enumerate(arrays):
             announced = computes_itself(type(array))  # type: ignore[arg-type]  # mypy holds that a type has no hash
-            if announced is not None and out is not None:
+            if announced is None:
+                continue
+            if out is not None:
                 name = argument_names(op, rule, len(arrays))[place]
                 raise KindError(f"out: only supported with NumPy arrays, but {name} is a {type(array).__qualname__}")
-            if announced is not None:
-                result = asked(announced, array, op, rule, params, arrays, needs=needs)
-                if result is not NotImplemented:
-                    return result
+            given = array, op, rule, params, arrays
+            result = announced(*given) if needs is None else asked(announced, *given, needs=needs)
+            if result is not NotImplemented:
+                return result
         for name, array in zip(argument_names(op, rule, len(arrays)), arrays, strict=True):
             check_array(name, array)
     choose = route if params.lasting else route.__wrapped__
     compute, ready = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
     try:
         if ready is not None and plain and out is None and in_a_row(arrays):
-            return ready(*arrays) if needs is None else chosen(ready(*arrays), needs)
+            found = ready(*arrays) if saved is None else ready(*arrays, saved)
+            return found if needs is None else chosen(found, needs)
         if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
             refuse_large(op, rule, params, arrays)
-        if needs is not None:
-            return chosen(compute(op, rule, params, arrays, needs=tuple(needs)), needs)
-        return compute(op, rule, params, arrays) if out is None else write(compute, op, rule, params, arrays, out)
+        if out is not None:
+            return write(compute, op, rule, params, arrays, out)
+        told = {} if saved is None or compute is not by_kernel else {"saved": saved}
+        if needs is None:
+            return compute(op, rule, params, arrays, **told)
+        return chosen(compute(op, rule, params, arrays, needs=tuple(needs), **told), needs)
     except MemoryError as error:
         raise WindowError(f"{op.name}: not enough memory for temporary arrays ({error})") from error
+
+
+def run_saving(op: Op, params: Params, *arrays: Any) -> tuple[Any, Any]:
+    """(the result of the forward rule, an array for its vjp that spares it work; None where there is nothing to save)."""
+    plain = op.facts is not None and params.lasting and PLAIN.issuperset(map(type, arrays))
+    if plain and saved_kind(op, params, *[(array.shape, array.dtype) for array in arrays]) is not None:
+        y, saved = run(op, "saving", params, *arrays)
+        return y, saved
+    return run(op, "forward", params, *arrays), None
+
+
+@lru_cache(maxsize=1024)
+def saved_kind(op: Op, params: Params, *kinds: Kind) -> Kind | None:
+    """The shape and dtype of what is saved of arrays of these kinds; None if that is nothing."""
+    compute, _ = route(op, "forward", params, *kinds)
+    if compute is not by_kernel or (saves := loaded(facts_of(op).kernels).saves) is None:
+        return None
+    return saves(params, *((shape, dtype.newbyteorder("=")) for shape, dtype in kinds))
 
 
 def in_a_row(arrays: Sequence[Any]) -> bool:
@@ -189,6 +218,8 @@ def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> No
 
 
 def chosen(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:
+    if all(needs) and len(gradients) == len(needs):
+        return tuple(gradients)
     return tuple(g if need else None for g, need in zip(gradients, needs, strict=True))
 
 

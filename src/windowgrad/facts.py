@@ -20,6 +20,10 @@ class Kernels:
     jvp: Callable[..., Any]
     vjp: Callable[..., tuple[Any, ...]]
     with_indices: Callable[..., tuple[Any, Any]] | None = None
+    saving: Callable[..., tuple[Any, Any]] | None = None
+    """`(params, *inputs) -> (y, saved)`: the forward rule, and an array that spares its vjp work if it is given as `saved`."""
+    saves: Callable[..., tuple[tuple[int, ...], np.dtype[Any]] | None] | None = None
+    """`(params, *kinds)`: the shape and dtype of what `saving` saves of inputs of these kinds; None where it saves nothing."""
     prepare: Callable[..., Callable[..., Any] | None] | None = None
     """`(rule, params, *kinds)`: the rule for small arrays of these shapes and dtypes whose cells are in a row and can be
     written, with everything done that follows from the kinds; None: there is none, or the arrays are not small."""

@@ -27,7 +27,7 @@ def max_kernels() -> Kernels:
     from windowgrad.kernels.pool import small
     from windowgrad.kernels.pool.max import entry
 
-    return Kernels(entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices, small.prepare_max)
+    return Kernels(entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices, prepare=small.prepare_max)
 
 
 def min_kernels() -> Kernels:

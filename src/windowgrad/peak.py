@@ -47,7 +47,7 @@ def outputs(rule: str, params: Params, names: Sequence[str], arrays: Sequence[Ar
         return {f"the gradient of {name}": array.size * max(array.itemsize, 4) for name, array in inputs}
     inputs_of = arrays[: len(arrays) // 2] if rule == "jvp" else arrays
     size = math.prod(params.out_shape(*(array.shape for array in inputs_of)))
-    return {"the output": size * (result.itemsize + (8 if rule == "with_indices" else 0))}
+    return {"the output": size * (result.itemsize + {"with_indices": 8, "saving": 1}.get(rule, 0))}
 
 
 def copied(rule: str, params: Params, array: Array, result: np.dtype[Any]) -> int:

@@ -58,6 +58,7 @@ def rows(tape: Tape) -> Iterator[tuple[str, ...]]:
             str(node.value.dtype),
             " ".join(map(str, node.parents)),
             f"{node.value.size * node.value.dtype.itemsize:,}",
+            "" if node.saved is None else f"{node.saved.nbytes:,}",
             "" if node.seconds is None else f"{node.seconds * 1e6:,.0f} µs",
             "" if node.requires_grad else "constant",
         )
@@ -65,8 +66,8 @@ def rows(tape: Tape) -> Iterator[tuple[str, ...]]:
 
 def table(tape: Tape) -> str:
     """One line per node; columns with nothing in them are left out."""
-    lines = [("id", "op", "shape", "dtype", "parents", "bytes", "time", ""), *rows(tape)]
-    right = {0, 5, 6}
+    lines = [("id", "op", "shape", "dtype", "parents", "bytes", "saved", "time", ""), *rows(tape)]
+    right = {0, 5, 6, 7}
     columns = [column for column in zip(*lines, strict=True) if any(column[1:])]
     places = [place for place, column in enumerate(zip(*lines, strict=True)) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]

@@ -56,11 +56,11 @@ class Step(NamedTuple):
         straight = None if dg is None else pulled(op, params, xs, dg, only(self.place, xs))[self.place]
         return plus(straight, self.bent(xs, exs, g, only(self.place, xs))[self.place])
 
-    def pull(self, values: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
-        """The gradient of ⟨g, result⟩ in each of the values that is needed."""
+    def pull(self, values: Sequence[Any], g: Any, needs: Sequence[bool], saved: Any = None) -> Sequence[Any]:
+        """The gradient of ⟨g, result⟩ in each of the values that is needed; `saved` is what the forward rule saved for it."""
         op, params = self.op, self.params
         if self.rule == "forward":
-            return pulled(op, params, values, g, needs)
+            return pulled(op, params, values, g, needs, saved)
         if self.rule == "jvp":
             half = len(values) // 2
             xs, dxs = values[:half], values[half:]
@@ -91,11 +91,11 @@ def pushed(op: Op, params: Params, xs: Sequence[Any], dxs: Sequence[Any]) -> Any
     return op.jvp(params, *xs, *filled) if op.native else run(op, "jvp", params, *xs, *filled)
 
 
-def pulled(op: Op, params: Params, xs: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
+def pulled(op: Op, params: Params, xs: Sequence[Any], g: Any, needs: Sequence[bool], saved: Any = None) -> Sequence[Any]:
     """J(x)ᵀ·g for the inputs that need it."""
     if op.native:  # written with operators, each of which is dispatched by itself
         return asked(op.vjp, params, *xs, g, needs=needs)  # type: ignore[no-any-return]
-    return run(op, "vjp", params, *xs, g, needs=needs)  # type: ignore[no-any-return]
+    return run(op, "vjp", params, *xs, g, needs=needs, saved=saved)  # type: ignore[no-any-return]
 
 
 def moves(tangents: Sequence[Any]) -> bool:

@@ -18,7 +18,7 @@ from windowgrad.autograd import drawing
 from windowgrad.autograd.gradients import Gradients
 from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, zeros_like
 from windowgrad.autograd.tracer import Tracer, as_value, next_level
-from windowgrad.dispatch import run
+from windowgrad.dispatch import run, run_saving
 from windowgrad.errors import KindError, MissingError, OptionError, WindowError, WindowgradError, show
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -37,6 +37,8 @@ class Node(NamedTuple):
     backward: Callable[[Any, Sequence[bool]], Sequence[Any]] | None = None
     params: Params | None = None
     seconds: float | None = None
+    saved: Any = None
+    """What the forward rule saved for the backward pass, besides the values of the parents."""
 
 
 class Var(Tracer):
@@ -72,7 +74,8 @@ class Var(Tracer):
         return f"Var({self.described})"
 
     def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
-        return self.tape.follow(op, rule, params, arrays, needs)
+        tape = self.tape
+        return tape.record(op, params, arrays) if rule == "forward" else tape.follow(op, rule, params, arrays, needs)
 
 
 class Tape:
@@ -113,8 +116,12 @@ class Tape:
         self.nodes.append(node)
         return Var(self, len(self.nodes) - 1)
 
+    def record(self, op: Op, params: Params, arrays: Sequence[Any]) -> Var:
+        """Compute the forward rule on the values of the variables and append a node for it."""
+        return self._record(Step(op, "forward", params), arrays)[0]
+
     def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
-        """Compute `rule` on the values of the variables and append a node for it, one per gradient if it is a vjp."""
+        """The same for another rule; for a vjp, one node per gradient."""
         if rule == "vjp":
             needed = [True] * (len(arrays) - 1) if needs is None else needs
             return tuple(self._record(Step(op, rule, params, i), arrays)[0] if need else None for i, need in enumerate(needed))
@@ -128,21 +135,28 @@ class Tape:
         for place, array in enumerate(arrays):
             if isinstance(array, Var):
                 if array.tape is self:
+                    node = nodes[array.id]
                     places.append(place)
                     parents.append(array.id)
-                    values[place] = nodes[array.id].value
-                    needed = needed or nodes[array.id].requires_grad
+                    values[place] = node.value
+                    needed = needed or node.requires_grad
                 elif not self._mixes:
                     raise KindError(f"{step.name}: {array!r} belongs to another tape; use its .value, or a leaf of this tape")
         began = perf_counter() if self._timed else 0.0
+        saved = index = None
         try:
-            value, index = run(step.op, asked, step.params, *values) if asked else (step.run(values), None)
+            if asked is not None:
+                value, index = run(step.op, asked, step.params, *values)
+            elif needed and step.rule == "forward":
+                value, saved = run_saving(step.op, step.params, *values)
+            else:
+                value = step.run(values)
         except WindowgradError as error:
             error.where = f"{step.name} of nodes {', '.join(drawing.described(self, node) for node in parents)}"
             raise
         seconds = perf_counter() - began if self._timed else None
-        pull = partial(_pull, step, values, places) if needed else None
-        return self._append(Node(step.name, value, tuple(parents), needed, pull, step.params, seconds)), index
+        pull = partial(_pull, step, values, places, saved) if needed else None
+        return self._append(Node(step.name, value, tuple(parents), needed, pull, step.params, seconds, saved)), index
 
     def backward(self, out: Var, grad: Any = None, of: Iterable[Var | int | str] | None = None) -> Gradients:
         """The gradients of ⟨grad, out⟩ with respect to every leaf that requires one, or to the variables `of`.
@@ -214,10 +228,12 @@ class Tape:
     _repr_svg_ = to_svg  # what a notebook shows
 
 
-def _pull(step: Step, values: Sequence[Any], places: Sequence[int], g: Any, needs: Sequence[bool]) -> list[Any]:
+def _pull(step: Step, values: Sequence[Any], places: Sequence[int], saved: Any, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
     """The gradients of a step in the arguments at `places`."""
+    if len(places) == len(values):
+        return step.pull(values, g, needs, saved)
     wanted = [False] * len(values)
     for place, need in zip(places, needs, strict=True):
         wanted[place] = need
-    pulled = step.pull(values, g, wanted)
+    pulled = step.pull(values, g, wanted, saved)
     return [pulled[place] for place in places]

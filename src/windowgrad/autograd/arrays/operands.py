@@ -26,7 +26,7 @@ def operands(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> tuple[Any, 
 def operand(x: Any, name: str = "x", beside: Any = None) -> Any:
     """`x` as an array; a number gets the dtype it has beside the array `beside`."""
     if type(x) not in PLAIN:
-        if type(x) is np.ndarray:
+        if type(x) is np.ndarray or hasattr(type(x), "__windowgrad__"):
             return x
         if isinstance(x, np.generic):
             return np.asarray(x)
