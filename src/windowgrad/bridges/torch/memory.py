@@ -25,15 +25,18 @@ TENSORS: dict[np.dtype[Any], torch.dtype] = {np.dtype(name): getattr(torch, name
 COMPUTED = {dtype: array for array, dtype in TENSORS.items()} | {torch.bfloat16: np.dtype(np.float32)}
 
 
-def on_numpy(op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence[bool] = ()) -> Any:
+def on_numpy(
+    op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence[bool] = (), saved: torch.Tensor | None = None
+) -> Any:
     """The rule on the memory of the tensors: a tensor, or a tuple of them. A vjp gives the gradients that are needed only."""
     try:
         arrays = [shared(tensor) for tensor in tensors]
     except (TypeError, RuntimeError) as error:
         raise refusal(op, rule, tensors) from error
-    result = run(op, rule, params, *arrays, needs=needs or None)
+    result = run(op, rule, params, *arrays, needs=needs or None, saved=None if saved is None else saved.numpy())
     several = isinstance(result, tuple)
     made = [tensor_of(array) for array in (result if several else (result,)) if array is not None]
+    kept = [made.pop()] if rule == "saving" else []  # it is nobody's result: what order its cells have is the kernel's
     if any(tensor.dtype == torch.bfloat16 for tensor in tensors):
         wanted = result_dtypes(op, rule, [tensor.dtype for tensor in tensors], needs)
         made = [tensor.to(dtype) for tensor, dtype in zip(made, wanted, strict=True)]
@@ -41,7 +44,7 @@ def on_numpy(op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequenc
         made = [formatted(tensor) for tensor in made]
     elif rank_of(params, tensors[0].ndim) > 1:  # a signal has the order of its input, as PyTorch's have
         made = [tensor.contiguous() for tensor in made]
-    return tuple(made) if several else made[0]
+    return (*made, *kept) if several else made[0]
 
 
 def shared(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
@@ -76,7 +79,7 @@ def refusal(op: Op, rule: str, tensors: Tensors) -> KindError:
 
 def result_dtypes(op: Op, rule: str, dtypes: Sequence[torch.dtype], needs: Sequence[bool] = ()) -> list[torch.dtype]:
     """The dtype of each result of a rule on tensors of `dtypes`."""
-    if rule == "forward":
+    if rule in ("forward", "saving"):
         return [value_dtype(op, dtypes)]
     if rule == "with_indices":
         return [value_dtype(op, dtypes), torch.int64]

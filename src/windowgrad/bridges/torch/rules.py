@@ -17,8 +17,8 @@ from torch.autograd import Function, forward_ad
 
 from windowgrad.bridges.torch.batches import is_old_batch, mapped, mapped_as_before, places
 from windowgrad.bridges.torch.graph import stepped
-from windowgrad.bridges.torch.memory import Tensors, on_numpy, value_dtype
-from windowgrad.dispatch import asked
+from windowgrad.bridges.torch.memory import COMPUTED, Tensors, on_numpy, value_dtype
+from windowgrad.dispatch import asked, saved_kind
 from windowgrad.ops import routed
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -30,9 +30,14 @@ Given = Sequence[torch.Tensor | None]
 """Tangents or gradients, of which any may be absent: None is zero."""
 
 
+def are_plain(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the memory of the tensors is all there is to know, and nobody watches what is done with them."""
+    return PLAIN.issuperset(map(type, tensors)) and not torch._C._len_torch_dispatch_stack()
+
+
 def evaluated(op: Op, rule: str, params: Params, tensors: Sequence[torch.Tensor], needs: Sequence[bool] = ()) -> Any:
     """The rule, without its derivatives: on the memory of plain tensors, else as a step of whoever is watching."""
-    if PLAIN.issuperset(map(type, tensors)) and not torch._C._len_torch_dispatch_stack():
+    if are_plain(tensors):
         if is_old_batch(tensors):
             opened = places(op, rule, needs, len(tensors))
             return mapped_as_before(lambda *each: evaluated(op, rule, params, each, needs), opened, tensors)
@@ -49,9 +54,22 @@ def applied(step: type[Step], op: Op, params: Params, *tensors: torch.Tensor, ne
     """A step, recorded if anybody will differentiate or batch it."""
     if torch._C._are_functorch_transforms_active():
         return step.apply(op, params, needs, *tensors)  # type: ignore[no-untyped-call]
-    if forward_ad._current_level >= 0 or (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)):
+    is_recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    if forward_ad._current_level >= 0:
         return at_once(step, op, params, needs, *tensors)
-    return step.forward(op, params, needs, *tensors)
+    if is_recorded and step is Forward and saves(op, params, tensors):
+        return at_once(Saving, op, params, needs, *tensors)[0]
+    return at_once(step, op, params, needs, *tensors) if is_recorded else step.forward(op, params, needs, *tensors)
+
+
+def saves(op: Op, params: Params, tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the forward rule has something to save for the backward pass, and can."""
+    if not are_plain(tensors) or is_old_batch(tensors):
+        return False
+    dtypes = [COMPUTED.get(tensor.dtype) for tensor in tensors]
+    if None in dtypes or any(tensor.layout != torch.strided or tensor.device.type != "cpu" for tensor in tensors):
+        return False
+    return saved_kind(op, params, *[(tuple(t.shape), dtype) for t, dtype in zip(tensors, dtypes, strict=True)]) is not None
 
 
 class Step(Function):
@@ -110,6 +128,28 @@ class Forward(Step):
     @staticmethod
     def pull(op: Op, params: Params, _: Needs, xs: Tensors, wanted: Needs, g: torch.Tensor | None) -> Any:
         return pulled(op, params, xs, g, wanted)
+
+
+class Saving(Step):
+    """(f(x), what it saves for its pull); for the ordinary backward pass of plain tensors."""
+
+    rule = "saving"
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.op, ctx.params, ctx.needs, *tensors = inputs
+        ctx.save_for_backward(*tensors, output[1])
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+
+    @classmethod
+    def backward(cls, ctx: Any, *gradients: torch.Tensor | None) -> Any:
+        (*xs, saved), g, wanted = ctx.saved_tensors, gradients[0], ctx.needs_input_grad[3:]
+        observed = torch.is_grad_enabled() or torch._C._are_functorch_transforms_active()
+        if g is None or observed or not are_plain((g,)) or is_old_batch((g,)):  # it may be differentiated again, or batched
+            return None, None, None, *pulled(ctx.op, ctx.params, xs, g, wanted)
+        found = on_numpy(ctx.op, "vjp", ctx.params, (*xs, g), wanted, saved)
+        return None, None, None, *spread(found, wanted)
 
 
 class Indices(Step):
