@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-THREADS = 2  # of everybody
+THREADS = 2  # of everybody, unless a benchmark is told another number
 TURN = 0.02  # seconds; a short call is repeated for so long in its turn
 PAUSE = 0.01  # seconds before a turn: the threads of PyTorch and ONNX Runtime spin for a while after their work
 
