@@ -10,8 +10,6 @@ from report import Row, times
 from rich.console import RenderableType
 from rich.table import Table
 
-WORST = 8  # rows that are named
-
 
 def summary(rows: list[Row], peers: tuple[str, ...]) -> Iterator[RenderableType]:
     """Per operator and rule, and over all: against the first of the peers, and against the fastest in each row."""
@@ -46,8 +44,11 @@ def found(rows: list[Row], peer: str | None, allocator: str) -> list[str]:
     return [times(median(ratios)), times(float(np.percentile(ratios, 10))), times(min(ratios)), f"{faster:.0%}"]
 
 
-def worst(rows: list[Row], peer: str | None, allocators: tuple[str, ...]) -> list[str]:
-    """The slowest rows by name, with their ratio under each setting."""
-    slow = sorted((row for row in rows if row.over(peer) is not None), key=lambda row: row.over(peer) or 0.0)[:WORST]
-    lines = [f"  {', '.join(f'{times(row.over(peer, a))} {a}' for a in allocators)}: {row.case.name}" for row in slow]
-    return [f"slowest beside {peer or 'the fastest peer'}:", *lines] if lines else []
+def worst(rows: list[Row], peer: str | None, allocators: tuple[str, ...]) -> Iterator[str]:
+    """The slowest row of each operator and rule by name, with its ratio under each setting."""
+    yield f"slowest beside {peer or 'the fastest peer'}:"
+    for name, chosen in groups(rows).items():
+        compared = [row for row in chosen if row.over(peer) is not None]
+        if compared and not name.startswith("all"):
+            row = min(compared, key=lambda row: row.over(peer) or 0.0)
+            yield f"  {', '.join(f'{times(row.over(peer, a))} {a}' for a in allocators)}: {row.case.name}"
