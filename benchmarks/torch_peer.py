@@ -22,6 +22,11 @@ MOST_UNFOLDED = 4 << 30  # bytes
 def by_torch(case: Case, x: Array, g: Array) -> Call | None:
     """In the layout of the case: a tensor of a transposed view is PyTorch's channels_last."""
     pool = torch_smooth(case) if case.op == "smooth" else torch_pool(case)
+    if pool is not None and case.dtype == "uint8":
+        try:
+            pool(torch.from_numpy(x))
+        except RuntimeError:  # with channels last its indices are bytes too, and planes have more cells
+            return None
     return None if pool is None else differentiated(case, pool, x, g)
 
 
