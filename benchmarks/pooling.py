@@ -46,14 +46,19 @@ VIEW = report.View(
 def measured(case: Case, peers: tuple[str, ...], rounds: int, seconds: float) -> Timed:
     """The case, checked and timed."""
     x, g = case.arrays()
-    calls: dict[str, Call] = {OURS: ours(case, x, g)}
-    calls |= {name: call for name in peers if (call := PEERS[name](case, x, g)) is not None}
-    check(case, x, g, calls)
-    calls[FLOOR] = floor(case, x, g)
+    calls = checked(case, x, g, peers) | {FLOOR: floor(case, x, g)}
     calls[FLOOR]()  # compiles it
     sources, written = case.moved(x, g)
     size = sum(source.nbytes for source in sources) + x.itemsize * written
     return Timed(best(calls, rounds, seconds), size)
+
+
+def checked(case: Case, x: Array, g: Array, peers: tuple[str, ...]) -> dict[str, Call]:
+    """Ours, and those of the peers that have the case; all compute the same."""
+    calls: dict[str, Call] = {OURS: ours(case, x, g)}
+    calls |= {name: call for name in peers if (call := PEERS[name](case, x, g)) is not None}
+    check(case, x, g, calls)
+    return calls
 
 
 def check(case: Case, x: Array, g: Array, calls: dict[str, Call]) -> None:
