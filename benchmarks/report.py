@@ -109,7 +109,7 @@ SPEEDUPS = {f"speed-up, {allocator}": speedup(allocator) for allocator in (WARM,
 
 
 def threads_text(threads: int) -> str:
-    return f"{threads} thread{'s' if threads > 1 else ''}"
+    return f"{threads} threads" if threads > 1 else "1 thread, CPU time"
 
 
 def shown_allocator(rows: list[Row]) -> str:

@@ -16,7 +16,7 @@ from allocators import DEFAULT, FEW, WARM, Timed, Worker, faults
 from plot import write_plot
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from timing import THREADS
+from timing import THREADS, Clock
 
 from windowgrad.kernels.runtime.threads import set_num_threads
 
@@ -78,6 +78,8 @@ def begin(threads: int) -> None:
     """What a process that measures does first. JAX has as many threads as the process has cores, so it gets no more."""
     torch.set_num_threads(threads)
     set_num_threads(threads)
+    if threads == 1:
+        Clock.count_cpu_time()
     if hasattr(os, "sched_setaffinity") and threads < len(cores := os.sched_getaffinity(0)):
         os.sched_setaffinity(0, random.sample(sorted(cores), threads))
 
@@ -146,7 +148,7 @@ def arguments(benchmark: Benchmark) -> argparse.Namespace:
     parser.add_argument("--peers", nargs="+", choices=benchmark.peers, help="only these")
     allocators = "of the C library: as it is, keeping all memory, or the one after the other (default)"
     parser.add_argument("--allocator", choices=ALLOCATORS, default="both", help=allocators)
-    threads = f"of everybody (default {THREADS}); 1 on a busy machine, where threads that wait for each other measure its load"
+    threads = f"of everybody (default {THREADS}); 1 counts CPU time, and is for a busy machine"
     parser.add_argument("--threads", type=int, default=THREADS, help=threads)
     parser.add_argument("--rounds", type=int, help=f"turns of each in a row (default 7; {RANDOM_ROUNDS} for random cases)")
     seconds = f"a row takes about this long at most (default {benchmark.seconds:g}; {RANDOM_SECONDS:g} for random cases)"
