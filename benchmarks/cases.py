@@ -1,7 +1,8 @@
-"""What is measured: one operator, forward or backward, over one geometry, in one shape and one layout of memory."""
+"""What is measured: one operator by one rule, over one geometry, in one shape, dtype and layout of memory."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,8 +14,13 @@ from windowgrad.geometry import Adaptive, Geometry, Sliding
 from windowgrad.geometry import Global as Whole
 
 Array = np.ndarray[Any, Any]
+Pairs = tuple[tuple[int, int], ...]
 
 BETA = 1.0  # of smooth max; the peer's composition then needs no scaling passes
+
+RULES = ("forward", "backward", "both", "bridge")
+"""forward: the call. backward: the pull alone, its forward has run and kept what it keeps. both: forward and pull, as one
+step of training has them. bridge: both, on tensors of PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +33,13 @@ class Case:
     geometry: Geometry
     shape: tuple[int, ...]
     last: bool = False
+    dtype: str = "float32"
 
     @property
     def place(self) -> str:
         """What of the case is not the operator and its rule."""
-        return f"{self.window}, {'×'.join(map(str, self.shape))}{', channels last' if self.last else ''}"
+        extra = (", channels last" if self.last else "") + ("" if self.dtype == "float32" else f", {self.dtype}")
+        return f"{self.window}, {'×'.join(map(str, self.shape))}{extra}"
 
     @property
     def name(self) -> str:
@@ -43,7 +51,8 @@ class Case:
 
     def described(self) -> dict[str, Any]:
         layout = "channels last" if self.last else "channels first"
-        return {"op": self.op, "rule": self.rule, "window": self.window, "shape": self.shape, "layout": layout}
+        names = ("op", "rule", "window", "shape", "dtype")
+        return {name: getattr(self, name) for name in names} | {"layout": layout}
 
     @property
     def out_shape(self) -> tuple[int, ...]:
@@ -55,32 +64,51 @@ class Case:
 
     def arrays(self) -> tuple[Array, Array]:
         """The input, and the gradient of the output."""
-        return normal(self.shape, self.last, 1), normal(self.out_shape, self.last, 2)
+        return cells(self.shape, self.last, 1, self.dtype), cells(self.out_shape, self.last, 2, self.dtype)
 
-    def moved(self, x: Array, g: Array) -> tuple[tuple[Array, ...], tuple[int, ...]]:
-        """The arrays that must be read, and the shape of the one that must be written."""
+    def moved(self, x: Array, g: Array) -> tuple[tuple[Array, ...], int]:
+        """The arrays that must be read, whatever a forward pass keeps, and how many cells must be written."""
         if self.rule == "forward":
-            return (x,), self.out_shape
-        return (g,) if self.op == "avg" else (x, g), self.shape
+            return (x,), g.size
+        if self.rule == "backward":
+            return (x, g) if self.op == "smooth" else (g,), x.size
+        return (x, g), x.size + g.size
 
-    def as_windows(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
-        """(kernel, stride, padding) of the same windows, for peers that have no other; None where bins differ in size."""
-        if isinstance(self.geometry, Sliding):
-            return self.geometry.kernel, self.geometry.stride, tuple(before for before, _ in self.geometry.padding)
+    def as_windows(self) -> tuple[tuple[int, ...], tuple[int, ...], Pairs] | None:
+        """(kernel, stride, padding) of the same windows, for peers that have no other; None where bins differ in size.
+
+        Padding is that of both sides, with the overhang of ceil mode after it.
+        """
         grid = self.geometry.grid(self.spatial)
+        if isinstance(self.geometry, Sliding):
+            kernel, stride = self.geometry.kernel, self.geometry.stride
+            ends = zip(self.geometry.padding, kernel, stride, grid, self.spatial, strict=True)
+            return kernel, stride, tuple((p, max(q, (m - 1) * s + k - n - p)) for (p, q), k, s, m, n in ends)
         if any(n % m for n, m in zip(self.spatial, grid, strict=True)):
             return None
         bins = tuple(n // m for n, m in zip(self.spatial, grid, strict=True))
-        return bins, bins, (0,) * len(bins)
+        return bins, bins, ((0, 0),) * len(bins)
+
+    @property
+    def hangs_over(self) -> bool:
+        """Whether the last window of an axis reaches past the padding."""
+        windows = self.as_windows()
+        return isinstance(self.geometry, Sliding) and windows is not None and windows[2] != self.geometry.padding
 
 
 @lru_cache(maxsize=2)
-def normal(shape: tuple[int, ...], last: bool, seed: int) -> Array:
+def cells(shape: tuple[int, ...], last: bool, seed: int, dtype: str = "float32") -> Array:
     """Random cells: N×C×… in memory, or N×…×C seen as N×C×…"""
-    stored = (shape[0], *shape[2:], shape[1]) if last else shape
-    cells = np.random.default_rng(seed).standard_normal(stored, dtype=np.float32)
-    return np.moveaxis(cells, -1, 1) if last else cells
+    stored, rng = (shape[0], *shape[2:], shape[1]) if last else shape, np.random.default_rng(seed)
+    found: Array = rng.standard_normal(stored, dtype=dtype) if dtype != "uint8" else rng.integers(0, 256, stored, dtype)
+    return np.moveaxis(found, -1, 1) if last else found
 
+
+def nbytes(dtype: str, *counts: int) -> int:
+    return sum(counts) * np.dtype(dtype).itemsize
+
+
+# --- the fixed grid --------------------------------------------------------------------------------------------------
 
 SLIDING = (  # name, geometry, shape of one image
     ("2×2 s2", Sliding((2, 2), 2), (64, 112, 112)),
@@ -88,28 +116,64 @@ SLIDING = (  # name, geometry, shape of one image
     ("3×3 s1 p1", Sliding((3, 3), 1, 1), (64, 56, 56)),
     ("7×7 s1 p3", Sliding((7, 7), 1, 3), (64, 56, 56)),
 )
-OTHERS = (
-    ("3×3×3 s2 p1", Sliding((3, 3, 3), 2, 1), (16, 32, 56, 56)),
-    ("2×2×2×2 s2", Sliding((2, 2, 2, 2), 2), (8, 16, 16, 16, 16)),
+BINS = (
     ("global", Whole(2), (64, 56, 56)),
     ("adaptive 7×7", Adaptive((7, 7)), (64, 112, 112)),
     ("adaptive 7×7", Adaptive((7, 7)), (64, 50, 50)),
+)
+OTHERS = (
+    ("3×3×3 s2 p1", Sliding((3, 3, 3), 2, 1), (16, 32, 56, 56)),
+    ("2×2×2×2 s2", Sliding((2, 2, 2, 2), 2), (8, 16, 16, 16, 16)),
+    *BINS,
+)
+SIGNALS = (
+    ("2 s2", Sliding((2,), 2), (1, 1, 1 << 22)),
+    ("3 s2 p1", Sliding((3,), 2, 1), (8, 16, 100_003)),
+    ("64 s1", Sliding((64,), 1), (1, 2, 1 << 20)),
 )
 LARGE = (
     ("4 s4", Sliding((4,), 4), (16, 1, 1 << 22)),
     ("3×3 s2 p1", Sliding((3, 3), 2, 1), (1, 1, 8192, 8192)),
     ("2×2×2 s2", Sliding((2, 2, 2), 2), (1, 1, 512, 512, 512)),
 )
+PICTURES = (  # as a camera and as a loader of batches give them
+    ("2×2 s2", Sliding((2, 2), 2), (1, 3, 1080, 1920)),
+    ("3×3 s2 p1", Sliding((3, 3), 2, 1), (32, 3, 224, 224)),
+)
+OPS = ("max", "avg", "smooth")
 
 
 def grid() -> Iterator[Case]:
     """Every row of the benchmark; rows over the same arrays stand together."""
-    for last, ops, windows in ((False, ("max", "avg", "smooth"), SLIDING + OTHERS), (True, ("max", "avg"), SLIDING)):
+    for last, ops, windows in ((False, OPS, SLIDING + OTHERS), (True, ("max", "avg"), SLIDING)):
         for name, geometry, image in windows:
             for batch in (1, 32):
                 for op in ops:
-                    for rule in ("forward", "backward"):
+                    for rule in rules_of(op, geometry, last):
                         yield Case(op, rule, name, geometry, (batch, *image), last)
+    for name, geometry, shape in SIGNALS:
+        for op in OPS:
+            for rule in ("forward", "backward", "both"):
+                yield Case(op, rule, name, geometry, shape)
+    for name, geometry, image in SLIDING[1:3] + BINS[:1]:
+        for op in OPS:
+            for rule in ("forward", "backward"):
+                yield Case(op, rule, name, geometry, (8, *image), dtype="float64")
+    for name, geometry, shape in PICTURES:
+        for last in (False, True):
+            yield Case("max", "forward", name, geometry, shape, last, "uint8")
     for name, geometry, shape in LARGE:
         for op in ("max", "avg"):
             yield Case(op, "forward", name, geometry, shape)
+
+
+def rules_of(op: str, geometry: Geometry, last: bool) -> tuple[str, ...]:
+    """The tensors of PyTorch are measured where it has an operator of its own."""
+    if last or geometry.rank != 2:
+        return ("forward", "backward")
+    return RULES[:3] if op == "smooth" else RULES
+
+
+def size_of(shape: tuple[int, ...], geometry: Geometry, dtype: str = "float32") -> int:
+    """Bytes of a case's arrays: x, y, and the gradients of both."""
+    return nbytes(dtype, 2 * math.prod(shape), 2 * math.prod(geometry.out_shape(shape)))

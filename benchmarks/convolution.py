@@ -2,8 +2,9 @@
 
 Rows are every distinct convolution of ResNet-50 and MobileNet-V2, the transposed ones of U-Net, a volume and audio; forward,
 and backward, which is the gradients of input, weight and bias in one call, as either side gives them. Both sides run in turns
-on the same arrays, float32 on two threads, and the best call of each counts. "of peak" is ours against a loop of multiply-adds
-on registers, measured first in the same run. After all rows comes the memory of one call (benchmarks/memory.py).
+on the same arrays, float32 on two threads, and the best call of each counts, under two settings of the allocator. "of peak" is
+ours against a loop of multiply-adds on registers, measured first in the same run. After all rows comes the memory of one call
+(benchmarks/memory.py).
 
 Before a row is timed, our result is compared with PyTorch's. The cells are small integers, so every sum is exact in float32
 whatever its order: there is no tolerance, and one differing cell stops the benchmark.
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 import report
 import torch
+from allocators import Timed
 from conv_cases import Array, Case, grid
 from peak import peak
 from report import FLOOR, OURS
@@ -46,7 +48,7 @@ VIEW = report.View(
     columns={
         f"{OURS} GF/s": lambda row: rate(OURS, row),
         f"{TORCH} GF/s": lambda row: rate(TORCH, row),
-        "speed-up over PyTorch": report.speedup,
+        **report.SPEEDUPS,
         "of peak": lambda row: f"{1 / row.over_floor:.0%}",
     },
     colours={"batch 1 (volume: 2)": "#2f6db3", "batch 16": "#e08a1e"},
@@ -55,13 +57,13 @@ VIEW = report.View(
 )
 
 
-def measured(case: Case, rounds: int, seconds: float) -> report.Row:
+def measured(case: Case, peers: tuple[str, ...], rounds: int, seconds: float) -> Timed:
     """The case, checked and timed."""
     floor = case.flops / peak()
     arrays = case.arrays()
-    calls = {OURS: ours(case, *arrays), TORCH: by_torch(case, *arrays)}
+    calls = {OURS: ours(case, *arrays)} | {name: by_torch(case, *arrays) for name in peers}
     check(case, calls)
-    return report.Row(case, best(calls, rounds, seconds) | {FLOOR: floor}, case.flops)
+    return Timed(best(calls, rounds, seconds) | {FLOOR: floor}, case.flops)
 
 
 def ours(case: Case, x: Array, w: Array, b: Array, g: Array) -> Call:
@@ -90,18 +92,19 @@ def check(case: Case, calls: dict[str, Call]) -> None:
             raise WrongResultError(f"{case.name}: {differ} of {mine.size} cells of the {name} are not PyTorch's")
 
 
-def summary(rows: list[report.Row]) -> str:
-    lines = [f"peak {peak() / 1e9:.0f} GF/s"]
-    for rule in ("forward", "backward"):
-        if ratios := [row.speedup for row in rows if row.case.rule == rule]:
-            ahead = sum(ratio > 1 for ratio in ratios)
-            mean = report.times(report.geometric_mean(ratios))
-            lines.append(f"{rule}: {mean} PyTorch (geometric mean), faster in {ahead} of {len(ratios)} rows")
-    least = min(rows, key=lambda row: row.speedup)
-    lines.append(f"least: {report.times(least.speedup)}, {least.case.name}")
+def summary(rows: list[report.Row]) -> list[str]:
+    lines = [f"peak {max(row.work / row.times[FLOOR] for row in rows) / 1e9:.0f} GF/s"]
+    for allocator in rows[0].settings:
+        for rule in ("forward", "backward"):
+            ratios = [ratio for row in rows if row.case.rule == rule and (ratio := row.over(TORCH, allocator)) is not None]
+            if ratios:
+                ahead = sum(ratio > 1 for ratio in ratios)
+                mean = report.times(report.geometric_mean(ratios))
+                counted = f"faster in {ahead} of {len(ratios)} rows"
+                lines.append(f"{rule}, {allocator} allocator: {mean} PyTorch (geometric mean), {counted}")
     slow = sorted((row for row in rows if row.speedup < SLOW), key=lambda row: row.speedup)
     lines.append(f"below {SLOW}×: {len(slow)} rows")
-    return "\n".join(lines + [f"  {report.times(row.speedup)} {row.case.name}" for row in slow])
+    return lines + [f"  {report.times(row.speedup)} {row.case.name}" for row in slow]
 
 
 def memory() -> dict[str, Any]:
@@ -112,4 +115,6 @@ def memory() -> dict[str, Any]:
 
 if __name__ == "__main__":
     description = "Convolution beside PyTorch."
-    sys.exit(main(Benchmark("convolution", description, list(grid()), measured, VIEW, summary, seconds=4, also=memory)))
+    sys.exit(
+        main(Benchmark("convolution", description, list(grid()), (TORCH,), measured, VIEW, summary, seconds=4, also=memory))
+    )

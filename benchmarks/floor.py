@@ -45,16 +45,16 @@ def move(a, b, y, blocks, first, last):
 
 def floor(case: Case, x: Array, g: Array) -> Callable[[], object]:
     """A call that moves the bytes of the case, into memory that is warm as recycled output is."""
-    sources, shape = case.moved(x, g)
+    sources, written = case.moved(x, g)
     a, b = (*(flat(source) for source in sources), np.empty(0, np.float32))[:2]
-    y = np.zeros(int(np.prod(shape)), np.float32)
+    y = np.zeros(written * x.itemsize // 4, np.float32)
     size = a.nbytes + b.nbytes + y.nbytes
     blocks = max(1, size // BLOCK)
     return lambda: run(lambda first, last: move(a, b, y, blocks, first, last), blocks, size)
 
 
 def flat(source: Array) -> Array:
-    """The cells in the order of memory, not copied."""
+    """The cells in the order of memory, not copied, and read as if they were float32."""
     ordered = source if source.flags.c_contiguous else np.moveaxis(source, 1, -1)
     assert ordered.flags.c_contiguous, "neither layout: a copy would be measured beside the cells"
-    return ordered.reshape(-1)
+    return ordered.reshape(-1).view(np.uint8)[: source.nbytes // 4 * 4].view(np.float32)

@@ -1,6 +1,6 @@
 """Who is measured. Each takes a case and its arrays and gives a call, with all that can be prepared done; None: it has none.
 
-What a call returns is turned into an N×C×… array by `array_of`, outside the time.
+What a call returns is turned into N×C×… arrays by `parts_of`, outside the time: the output, the gradient of x, or both.
 """
 
 from __future__ import annotations
@@ -13,83 +13,59 @@ import jax
 import numpy as np
 import onnxruntime
 import torch
-import torch.nn.functional as F
-from cases import BETA, Array, Case
+from cases import BETA, Array, Case, Pairs
 from jax import lax
-from onnx import TensorProto, helper
-from timing import THREADS, Call
+from onnx import helper
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedThere
+from timing import Call
+from torch_peer import Pool, by_torch, differentiated
 
+import windowgrad as wg
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.ops import OPS
-from windowgrad.params import MaxParams, MeanParams, SmoothParams
 
-MOST_UNFOLDED = 4 << 30  # bytes
+jax.config.update("jax_enable_x64", True)  # without it float64 is float32; float32 stays what it is
 
 
-def array_of(case: Case, peer: str, result: Any) -> Array:
-    array = np.asarray(result.detach() if isinstance(result, torch.Tensor) else result)
-    return np.moveaxis(array, -1, 1) if case.last and peer == "JAX" else array
+def parts_of(case: Case, peer: str, result: Any) -> list[Array]:
+    parts = result if isinstance(result, (tuple, list)) else (result,)
+    arrays = [np.asarray(part.detach() if isinstance(part, torch.Tensor) else part) for part in parts]
+    return [np.moveaxis(a, -1, 1) for a in arrays] if case.last and peer == "JAX" else arrays
 
 
 # --- this project ------------------------------------------------------------------------------------------------
 
 
 def ours(case: Case, x: Array, g: Array) -> Call:
-    name, params = {
-        "max": ("max_pool", MaxParams(case.geometry)),
-        "avg": ("avg_pool", MeanParams(case.geometry)),
-        "smooth": ("smooth_max_pool", SmoothParams(case.geometry, BETA)),
-    }[case.op]
-    op = OPS[name]
-    return (lambda: op.forward(params, x)) if case.rule == "forward" else (lambda: op.vjp(params, x, g)[0])
-
-
-# --- PyTorch -----------------------------------------------------------------------------------------------------
-
-
-def by_torch(case: Case, x: Array, g: Array) -> Call | None:
-    """In the layout of the case: a tensor of a transposed view is PyTorch's channels_last.
-
-    Backward is the pull alone: its forward has run and left the winners' indices, which ours has to find again.
-    """
-    pool = torch_smooth(case) if case.op == "smooth" else torch_pool(case)
-    if pool is None:
-        return None
-    cells, gradient = torch.from_numpy(x), torch.from_numpy(g)
-    if case.last:
-        assert cells.is_contiguous(memory_format=torch.channels_last)
+    """As a user calls it: the public function, and `wg.vjp` of it."""
+    pool = public(case)
+    if case.rule == "bridge":
+        return differentiated(case, pool, x, g)
     if case.rule == "forward":
-        return lambda: pool(cells)
-    cells = cells.requires_grad_()
-    y = pool(cells)
-    return lambda: torch.autograd.grad(y, cells, gradient, retain_graph=True)[0]
+        return lambda: pool(x)
+    if case.rule == "backward":
+        _, pull = wg.vjp(pool, x)
+        return lambda: pull(g)[0]
+
+    def both() -> tuple[Array, Array]:
+        y, pull = wg.vjp(pool, x)
+        return y, pull(g)[0]
+
+    return both
 
 
-def torch_pool(case: Case) -> Callable[[Any], Any] | None:
-    rank, geometry = case.geometry.rank, case.geometry
-    if isinstance(geometry, Global) and (case.op, case.rule) == ("max", "forward"):
-        return lambda x: x.amax((2, 3), keepdim=True)  # its vectorised form; the adaptive one has the faster backward
+def public(case: Case) -> Pool:
+    """The function of the case's rank, with its arguments. Of equal maxima the first wins, as in the peers that say so."""
+    geometry, rank = case.geometry, case.geometry.rank
+    family = "global_" if isinstance(geometry, Global) else "adaptive_" if isinstance(geometry, Adaptive) else ""
+    name = f"{family}{case.op}{'_max' if case.op == 'smooth' else ''}_pool"
+    options: dict[str, Any] = {"max": {"ties": "first"}, "smooth": {"beta": BETA}}.get(case.op, {})
+    function = getattr(wg, f"{name}{rank}d" if rank <= 3 else name)
     if isinstance(geometry, Sliding):
-        function = getattr(F, f"{case.op}_pool{rank}d", None)
-        return function and (lambda x: function(x, *case.as_windows()))
-    bins = (1,) * rank if isinstance(geometry, Global) else geometry.output_size
-    function = getattr(F, f"adaptive_{case.op}_pool{rank}d")
-    return lambda x: function(x, bins)
-
-
-def torch_smooth(case: Case) -> Callable[[Any], Any] | None:
-    """unfold and logsumexp, the best there is; over everything there is nothing to unfold. Padded cells are zeros, as here."""
-    windows = case.as_windows()
-    if case.geometry.rank != 2 or windows is None:
-        return None
-    kernel, stride, padding = windows
-    if isinstance(case.geometry, Global):
-        return lambda x: x.logsumexp((2, 3), keepdim=True)
-    out, cells = case.out_shape, math.prod(kernel)
-    if math.prod(out) * cells * 4 > MOST_UNFOLDED:
-        return None
-    split = (*out[:2], cells, math.prod(out[2:]))
-    return lambda x: F.unfold(x, kernel, padding=padding, stride=stride).reshape(split).logsumexp(2).reshape(out)
+        padding, ceil_mode = geometry.padding, geometry.ceil_mode[0]
+        return lambda x: function(x, geometry.kernel, geometry.stride, padding, ceil_mode=ceil_mode, **options)
+    if isinstance(geometry, Adaptive):
+        return lambda x: function(x, geometry.output_size, **options)
+    return (lambda x: function(x, **options)) if rank <= 3 else (lambda x: function(x, rank, **options))
 
 
 # --- JAX ---------------------------------------------------------------------------------------------------------
@@ -99,19 +75,22 @@ def by_jax(case: Case, x: Array, g: Array) -> Call | None:
     """Compiled ahead. The pull is compiled from (x, g): whatever of its forward it needs is computed again in its time,
     and what it does not need XLA drops. Smooth max is no reduction of `reduce_window`, so there is none."""
     windows = case.as_windows()
-    if case.op == "smooth" or windows is None:
+    if case.op == "smooth" or windows is None or (case.op == "avg" and case.hangs_over) or case.rule == "bridge":
         return None
     pool = jax_pool(case, *windows)
     stored = [jax.device_put(np.moveaxis(a, 1, -1) if case.last else a) for a in (x, g)]
-    if case.rule == "forward":
-        function, arguments = pool, stored[:1]
-    else:
-        function, arguments = lambda x, g: jax.vjp(pool, x)[1](g)[0], stored
+
+    def both(x: Any, g: Any) -> Any:
+        y, pull = jax.vjp(pool, x)
+        return y, pull(g)[0]
+
+    function = {"forward": pool, "backward": lambda x, g: both(x, g)[1], "both": both}[case.rule]
+    arguments = stored[:1] if case.rule == "forward" else stored
     compiled = jax.jit(function).lower(*arguments).compile()
-    return lambda: compiled(*arguments).block_until_ready()
+    return lambda: jax.block_until_ready(compiled(*arguments))
 
 
-def jax_pool(case: Case, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]) -> Callable[[Any], Any]:
+def jax_pool(case: Case, kernel: tuple[int, ...], stride: tuple[int, ...], padding: Pairs) -> Pool:
     spatial = slice(1, -1) if case.last else slice(2, None)
     axes = tuple(range(len(case.shape)))[spatial]
 
@@ -123,10 +102,11 @@ def jax_pool(case: Case, kernel: tuple[int, ...], stride: tuple[int, ...], paddi
     def pool(x: Any) -> Any:
         if isinstance(case.geometry, Global):  # a plain reduction is the faster form
             return x.max(axes, keepdims=True) if case.op == "max" else x.mean(axes, keepdims=True)
-        zero, reduce = (-np.inf, lax.max) if case.op == "max" else (0.0, lax.add)
-        pairs = every([(p, p) for p in padding], (0, 0))
-        y = lax.reduce_window(x, np.float32(zero), reduce, every(kernel, 1), every(stride, 1), pairs)
-        return y if case.op == "max" else y * np.float32(1 / math.prod(kernel))
+        least = 0 if case.dtype == "uint8" else -np.inf
+        zero, reduce = (least, lax.max) if case.op == "max" else (0.0, lax.add)
+        pairs = every(padding, (0, 0))
+        y = lax.reduce_window(x, x.dtype.type(zero), reduce, every(kernel, 1), every(stride, 1), pairs)
+        return y if case.op == "max" else y * x.dtype.type(1 / math.prod(kernel))
 
     return pool
 
@@ -137,27 +117,32 @@ def jax_pool(case: Case, kernel: tuple[int, ...], stride: tuple[int, ...], paddi
 def by_onnx(case: Case, x: Array, g: Array) -> Call | None:
     """Forward only, channels first, up to rank 3. Input and output are bound, so that no call copies or allocates them."""
     windows = case.as_windows()
-    if case.rule == "backward" or case.op == "smooth" or case.last or windows is None or case.geometry.rank > 3:
+    if case.rule != "forward" or case.op == "smooth" or case.last or windows is None or case.geometry.rank > 3:
+        return None
+    if case.hangs_over and (case.op == "avg" or any(max(p) >= k for p, k in zip(windows[2], windows[0], strict=True))):
         return None
     kind = "MaxPool" if case.op == "max" else "AveragePool"
     if isinstance(case.geometry, Global):
         node = helper.make_node(f"Global{kind}", ["x"], ["y"])
     else:
         kernel, stride, padding = windows
+        pads = [p for p, _ in padding] + [q for _, q in padding]
         extra = {} if case.op == "max" else {"count_include_pad": 1}
-        node = helper.make_node(kind, ["x"], ["y"], kernel_shape=kernel, strides=stride, pads=padding * 2, **extra)
-    ends = [
-        helper.make_tensor_value_info(*end) for end in (("x", TensorProto.FLOAT, x.shape), ("y", TensorProto.FLOAT, g.shape))
-    ]
+        node = helper.make_node(kind, ["x"], ["y"], kernel_shape=kernel, strides=stride, pads=pads, **extra)
+    kind_of = helper.np_dtype_to_tensor_dtype(x.dtype)
+    ends = [helper.make_tensor_value_info(name, kind_of, a.shape) for name, a in (("x", x), ("y", g))]
     graph = helper.make_graph([node], "pool", ends[:1], ends[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = THREADS
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    y = np.zeros(g.shape, np.float32)
+    options.intra_op_num_threads = torch.get_num_threads()
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except NotImplementedThere:  # some dtypes of some operators
+        return None
+    y = np.zeros(g.shape, x.dtype)
     binding = session.io_binding()
     binding.bind_cpu_input("x", x)
-    binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+    binding.bind_output("y", "cpu", 0, x.dtype, y.shape, y.ctypes.data)
 
     def call() -> Array:
         session.run_with_iobinding(binding)
@@ -171,31 +156,3 @@ PEERS: dict[str, Callable[[Case, Array, Array], Call | None]] = {
     "JAX": by_jax,
     "ONNX Runtime": by_onnx,
 }
-
-
-# --- where no peer can say whether a result is right ---------------------------------------------------------------
-
-
-def composed(case: Case, x: Array, g: Array) -> Array:
-    """Smooth max of any rank and geometry, slowly: every window cut out, or every bin."""
-    cells = torch.tensor(np.ascontiguousarray(x), requires_grad=True)
-    y = smooth_windows(case, cells) if isinstance(case.geometry, Sliding) else smooth_bins(case, cells)
-    return (y.detach() if case.rule == "forward" else torch.autograd.grad(y, cells, torch.tensor(g))[0]).numpy()
-
-
-def smooth_windows(case: Case, cells: torch.Tensor) -> torch.Tensor:
-    kernel, stride, padding = case.as_windows()
-    cut = F.pad(cells, [p for pad in reversed(padding) for p in (pad, pad)])
-    for axis, (size, step) in enumerate(zip(kernel, stride, strict=True)):
-        cut = cut.unfold(2 + axis, size, step)
-    return (BETA * cut.flatten(2 + len(kernel))).logsumexp(-1) / BETA
-
-
-def smooth_bins(case: Case, cells: torch.Tensor) -> torch.Tensor:
-    assert isinstance(case.geometry, Adaptive)
-    assert case.geometry.rank == 2
-    rows, columns = (
-        [slice(t.start[i], t.start[i] + t.count[i]) for i in range(len(t.start))] for t in case.geometry.tables(case.spatial)
-    )
-    bins = [torch.stack([(BETA * cells[:, :, r, c]).logsumexp((2, 3)) / BETA for c in columns], -1) for r in rows]
-    return torch.stack(bins, -2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from allocators import DEFAULT, WARM
 from rich.table import Table
-from timing import THREADS
 
 from windowgrad.saving import replacing
 
@@ -39,25 +40,39 @@ class Case(Protocol):
 
 @dataclass(frozen=True)
 class Row:
-    """`times` in seconds: ours, that of each peer, and the floor under them. `work`: the bytes to move, or the operations."""
+    """`settings`: by allocator, the seconds of ours, of each peer and of the floor. `work`: bytes to move, or operations."""
 
     case: Case
-    times: dict[str, float]
+    settings: dict[str, dict[str, float]]
     work: int
 
     @property
+    def times(self) -> dict[str, float]:
+        """What is shown where there is room for one: kernels beside kernels, without the page faults of the default."""
+        return self.settings.get(WARM) or self.settings[DEFAULT]
+
+    @property
     def fastest(self) -> str | None:
-        """The fastest peer; all of a row hold the data in the same layout."""
-        return min(self.times.keys() - {OURS, FLOOR}, key=self.times.__getitem__, default=None)
+        return fastest(self.times)
 
     @property
     def speedup(self) -> float | None:
-        """The time of the fastest peer by ours."""
-        return None if self.fastest is None else self.times[self.fastest] / self.times[OURS]
+        """The time of the fastest peer by ours; all of a row hold the data in the same layout."""
+        return self.over()
+
+    def over(self, peer: str | None = None, allocator: str | None = None) -> float | None:
+        """The time of a peer, or of the fastest, by ours; None where it was not measured."""
+        times = self.times if allocator is None else self.settings.get(allocator, {})
+        peer = fastest(times) if peer is None else peer
+        return times[peer] / times[OURS] if peer in times else None
 
     @property
     def over_floor(self) -> float:
         return self.times[OURS] / self.times[FLOOR]
+
+
+def fastest(times: dict[str, float]) -> str | None:
+    return min(times.keys() - {OURS, FLOOR}, key=times.__getitem__, default=None)
 
 
 @dataclass(frozen=True)
@@ -80,9 +95,25 @@ def times(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.2f}×" if ratio < 9.995 else f"{ratio:.3g}×" if ratio < 999.5 else f"{ratio:.0f}×"
 
 
-def speedup(row: Row) -> str:
-    """Red where a peer is faster."""
-    return f"[red]{times(row.speedup)}[/red]" if row.speedup is not None and row.speedup < 1 else times(row.speedup)
+def speedup(allocator: str) -> Callable[[Row], str]:
+    """How many times faster than the fastest peer under this allocator; red where the peer is faster."""
+
+    def cell(row: Row) -> str:
+        ratio = row.over(allocator=allocator)
+        return f"[red]{times(ratio)}[/red]" if ratio is not None and ratio < 1 else times(ratio)
+
+    return cell
+
+
+SPEEDUPS = {f"speed-up, {allocator}": speedup(allocator) for allocator in (WARM, DEFAULT)}
+
+
+def threads_text(threads: int) -> str:
+    return f"{threads} threads" if threads > 1 else "1 thread, CPU time"
+
+
+def shown_allocator(rows: list[Row]) -> str:
+    return WARM if WARM in rows[0].settings else DEFAULT
 
 
 def geometric_mean(ratios: Iterable[float]) -> float:
@@ -97,8 +128,9 @@ def line(view: View, row: Row) -> str:
     return f"{row.case.name}: {', '.join(measured)}"
 
 
-def table(view: View, rows: list[Row]) -> Table:
-    shown = Table(title=f"Milliseconds, float32, {THREADS} threads, best call; - where there is none", row_styles=["", "dim"])
+def table(view: View, rows: list[Row], threads: int) -> Table:
+    title = f"Milliseconds, {threads_text(threads)}, best call, {shown_allocator(rows)} allocator; - where there is none"
+    shown = Table(title=title, row_styles=["", "dim"])
     shown.add_column("case", min_width=24)
     for name in (*view.times, *view.columns):
         shown.add_column(name.replace(" ", "\n"), justify="right", no_wrap=True)
@@ -111,8 +143,8 @@ def table(view: View, rows: list[Row]) -> Table:
 # --- files -------------------------------------------------------------------------------------------------------
 
 
-def write_json(view: View, rows: list[Row], path: Path, extra: dict[str, Any]) -> None:
-    content = {"measured_with": surroundings(view)} | extra | {"rows": [record(view, row) for row in rows]}
+def write_json(view: View, rows: list[Row], path: Path, threads: int, extra: dict[str, Any]) -> None:
+    content = {"measured_with": surroundings(view, threads)} | extra | {"rows": [record(view, row) for row in rows]}
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write((json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
@@ -121,16 +153,24 @@ def write_json(view: View, rows: list[Row], path: Path, extra: dict[str, Any]) -
 def record(view: View, row: Row) -> dict[str, Any]:
     return row.case.described() | {
         view.work: row.work,
-        "milliseconds": {name: round(seconds * 1e3, 5) for name, seconds in row.times.items()},
+        "milliseconds": {
+            allocator: {name: round(seconds * 1e3, 5) for name, seconds in times.items()}
+            for allocator, times in row.settings.items()
+        },
         "fastest_peer": row.fastest,
-        "speedup": row.speedup and round(row.speedup, 4),
+        "speedup": {allocator: (ratio := row.over(allocator=allocator)) and round(ratio, 4) for allocator in row.settings},
         "over_floor": round(row.over_floor, 4),
     }
 
 
-def surroundings(view: View) -> dict[str, Any]:
+def surroundings(view: View, threads: int) -> dict[str, Any]:
     versions = {name: version(name) for name in ("windowgrad", *view.packages, "numba", "numpy")}
-    return {"cpu": cpu(), "threads": THREADS, "python": platform.python_version()} | versions
+    return {"cpu": cpu(), "threads": threads, "load": load(), "python": platform.python_version()} | versions
+
+
+def load() -> float | None:
+    """How many processes wanted to run in the last minute, this one included."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 def cpu() -> str:

@@ -1,18 +1,34 @@
-"""What the peers' grid does not show: how the time grows with the window, and what one small call costs.
+"""What the peers' grid does not show: how the time grows with the window, and what small calls cost in Python.
 
-python benchmarks/windows.py
+A small call is on a 1×8×8 array with 2×2 windows: the operator, `vjp` of it, the pull, and both; PyTorch does the same on
+tensors. Recording and walking one node of a tape is measured by `training.py`.
+
+    python benchmarks/windows.py
+    python benchmarks/windows.py --small
 """
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
-from timing import THREADS, best
+import torch
+import torch.nn.functional as F
+from timing import THREADS, Call, best
+from training import recorded
 
 import windowgrad as wg
 
 SIDES = (3, 7, 15, 31, 64)
-CALLS = 1000
+CALLS = 20  # timed together; few, so that some are not interrupted on a busy machine
 OPERATORS = {"max": wg.max_pool2d, "avg": wg.avg_pool2d}
+SMALL: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "max": (lambda x: wg.max_pool2d(x, 2), lambda x: F.max_pool2d(x, 2)),
+    "avg": (lambda x: wg.avg_pool2d(x, 2), lambda x: F.avg_pool2d(x, 2)),
+    "smooth": (lambda x: wg.smooth_max_pool2d(x, 2, beta=1.0), lambda x: F.unfold(x[None], 2, stride=2).logsumexp(1)),
+}
 
 
 def growth() -> dict[str, str]:
@@ -30,22 +46,71 @@ def growth() -> dict[str, str]:
 
 
 def small_calls() -> dict[str, str]:
-    """Microseconds of one call on a 1×8×8 array with 2×2 windows."""
+    """Microseconds by operator and rule, ours and PyTorch's, which has no pull apart from its graph."""
+    shown: dict[str, str] = {}
+    for name, (ours, theirs) in SMALL.items():
+        calls = {f"windowgrad {rule}": call for rule, call in on_arrays(ours).items()}
+        calls |= {f"PyTorch {rule}": call for rule, call in on_tensors(theirs, torch_leaf()).items()}
+        if name != "smooth":  # the bridge: our operator, PyTorch's graph
+            calls |= {f"bridge {rule}": call for rule, call in on_tensors(ours, torch_leaf()).items()}
+        for call in calls.values():
+            call()  # compiles it
+        repeated = {key: lambda call=call: several(call) for key, call in calls.items()}
+        micro = {key: 1e6 * t / CALLS for key, t in best(repeated, rounds=9, seconds=len(calls)).items()}
+        for rule in ("forward", "vjp", "pull", "both"):
+            who = [
+                f"{who} {micro[key]:.1f} µs" for who in ("windowgrad", "PyTorch", "bridge") if (key := f"{who} {rule}") in micro
+            ]
+            shown[f"{name} {rule}"] = ", ".join(who)
+    return shown
+
+
+def several(call: Call) -> None:
+    for _ in range(CALLS):
+        call()
+
+
+def on_arrays(pool: Callable[[Any], Any]) -> dict[str, Call]:
     x = np.random.default_rng(0).standard_normal((1, 8, 8), dtype=np.float32)
+    y, pull = wg.vjp(pool, x)
+    g = np.ones_like(y)
+    return {
+        "forward": lambda: pool(x),
+        "vjp": lambda: wg.vjp(pool, x),
+        "pull": lambda: pull(g),
+        "both": lambda: wg.vjp(pool, x)[1](g),
+    }
 
-    def several(pool: object) -> None:
-        for _ in range(CALLS):
-            pool(x, 2)  # type: ignore[operator]
 
-    times = best({name: lambda pool=pool: several(pool) for name, pool in OPERATORS.items()}, rounds=9, seconds=4)
-    return {name: f"{1e6 * t / CALLS:.1f} µs" for name, t in times.items()}
+def on_tensors(pool: Callable[[Any], Any], x: torch.Tensor) -> dict[str, Call]:
+    """`vjp` is the recorded forward call, the pull PyTorch's walk."""
+    plain, y = x.detach(), pool(x)
+    g = torch.ones_like(y)
+    return {
+        "forward": lambda: pool(plain),
+        "vjp": lambda: pool(x),
+        "pull": lambda: torch.autograd.grad(y, x, g, retain_graph=True),
+        "both": lambda: torch.autograd.grad(pool(x), x, g),
+    }
 
 
-def measured() -> dict[str, dict[str, str]]:
-    return {"window at every cell of 4096×4096": growth(), "one call on 1×8×8, 2×2": small_calls()}
+def torch_leaf() -> torch.Tensor:
+    return torch.randn(1, 8, 8, requires_grad=True)
+
+
+def measured(window: bool = True) -> dict[str, dict[str, str]]:
+    found = {"window at every cell of 4096×4096": growth()} if window else {}
+    return found | {"one call on 1×8×8, 2×2": small_calls(), "recording and walking one node": recorded()}
 
 
 if __name__ == "__main__":
-    wg.set_num_threads(THREADS)
-    for title, row in measured().items():
-        print(f"{title}: {', '.join(f'{name} {time}' for name, time in row.items())}")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--small", action="store_true", help="small calls only")
+    parser.add_argument("--threads", type=int, default=THREADS)
+    options = parser.parse_args()
+    wg.set_num_threads(options.threads)
+    torch.set_num_threads(options.threads)
+    for title, row in measured(not options.small).items():
+        print(f"{title}:")
+        for name, text in row.items():
+            print(f"  {name}: {text}")
