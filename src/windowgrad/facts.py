@@ -20,6 +20,10 @@ class Kernels:
     jvp: Callable[..., Any]
     vjp: Callable[..., tuple[Any, ...]]
     with_indices: Callable[..., tuple[Any, Any]] | None = None
+    saving: Callable[..., tuple[Any, Any]] | None = None
+    """(params, *inputs) → (y, saved): the forward rule, and an array that its vjp can use."""
+    saves: Callable[..., tuple[tuple[int, ...], np.dtype[Any]] | None] | None = None
+    """(params, *kinds) → (shape, dtype) of what is saved of inputs of such (shape, dtype); None if nothing is."""
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,15 @@ from windowgrad.spec.op import Op
 def max_kernels() -> Kernels:
     from windowgrad.kernels.pool.max import entry
 
-    return Kernels(entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices)
+    rules = entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices
+    return Kernels(*rules, entry.max_saving, entry.max_saves)
 
 
 def min_kernels() -> Kernels:
     from windowgrad.kernels.pool.min import entry
 
-    return Kernels(entry.min_forward, entry.min_jvp, entry.min_vjp, entry.min_with_indices)
+    rules = entry.min_forward, entry.min_jvp, entry.min_vjp, entry.min_with_indices
+    return Kernels(*rules, entry.min_saving, entry.min_saves)
 
 
 def mean_kernels() -> Kernels:
