@@ -27,13 +27,15 @@ def max_kernels() -> Kernels:
     from windowgrad.kernels.pool import small
     from windowgrad.kernels.pool.max import entry
 
-    return Kernels(entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices, prepare=small.prepare_max)
+    rules = entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices
+    return Kernels(*rules, entry.max_saving, entry.max_saves, small.prepare_max)
 
 
 def min_kernels() -> Kernels:
     from windowgrad.kernels.pool.min import entry
 
-    return Kernels(entry.min_forward, entry.min_jvp, entry.min_vjp, entry.min_with_indices)
+    rules = entry.min_forward, entry.min_jvp, entry.min_vjp, entry.min_with_indices
+    return Kernels(*rules, entry.min_saving, entry.min_saves)
 
 
 def mean_kernels() -> Kernels:

@@ -10,8 +10,7 @@ import windowgrad as wg
 from support.bits import CHANNELS, LAYOUTS, Call, channels_last, drawn_call, settled
 from support.exact import same_bits
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels.pool.max import entry as maximum
-from windowgrad.kernels.pool.max import winner_plan
+from windowgrad.kernels.pool.max import find, winner_plan
 from windowgrad.kernels.pool.mean import runs as mean_runs
 from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.runtime import threads
@@ -147,12 +146,12 @@ def test_channels_last_are_copied_where_a_row_has_too_many_numbers(geometry, mon
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_the_gradient_of_a_maximum_is_copied_where_a_block_of_rows_is_too_large(stride, monkeypatch):
-    """Rows first for channels first, so rows first it must be: the limit is on what the runs of a block take."""
+    """The limit is on what the runs of a block take."""
     geometry = Sliding((3, 5), stride, 1)
     params, shape = MaxParams(geometry), (1, 7, 21, 26 + stride)  # no other test has this shape: what is found is kept
     p = plan(geometry, shape[2:])
-    monkeypatch.setattr(maximum, "LARGEST_SPAN", 3 * p.out * 7 - 1)
-    assert maximum.form_back(geometry, shape, True) == "first"
+    monkeypatch.setattr(find, "LARGEST_SPAN", 3 * p.out * 7 - 1)
+    assert find.form_of(geometry, shape) == "first"
     first, last = pair(shape, 1)
     g_first, g_last = pair(geometry.out_shape(shape), 1, np.float32, 1)
     check(MAX.vjp(params, last, g_last), MAX.vjp(params, first, g_first), stride)
@@ -181,18 +180,15 @@ def test_rows_of_several_pieces_have_the_bits_of_channels_first(geometry):
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_what_is_looked_at_of_a_row_stands_in_its_memory(stride):
-    """The gradient of first winners reads beside its windows, by whole runs and whole vectors."""
+    """Winners are found by whole runs and whole vectors."""
     rng = np.random.default_rng(0)
     for _ in range(300):
         taps, step, run, n, low, high = (int(rng.integers(*ends)) for ends in ((1, 6), (1, 4), (1, 40), (1, 9), (0, 7), (0, 7)))
         if (taps - 1) * step < n + low + high:
             p = plan(Sliding((taps,), stride, ((low, high),), step), (n,), run, True)
             row = winner_plan.memory(p, 8)
-            pitch, phase, slack, gradient = row.sizes
-            assert row.offset.max() + pitch <= stride * phase
-            assert row.back_offset.min(initial=0) >= -slack
-            assert row.back_offset.max(initial=0) + gradient <= pitch + slack
-            assert ((p.before + p.width) // run // stride + 1) * run <= phase
+            assert row.offset.max() + row.pitch <= stride * row.phase
+            assert ((p.before + p.width) // run // stride + 1) * run <= row.phase
 
 
 # --- neighbours --------------------------------------------------------------------------------------------------

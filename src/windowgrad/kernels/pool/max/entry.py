@@ -3,131 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from windowgrad.caches import keep
-from windowgrad.dtypes import derivative_of, is_float
-from windowgrad.geometry import Geometry, Sliding
-from windowgrad.kernels.arrays import Array, added, computed, finished, ordered, room, summed
+from windowgrad.dtypes import derivative_of
+from windowgrad.geometry import Geometry, Global, Sliding
+from windowgrad.kernels.arrays import Array, added, computed, finished, flat, ordered, room, summed
 from windowgrad.kernels.pool.axis_passes import along, axis_blocks, has_many_rows, max_axes
-from windowgrad.kernels.pool.blocks import Block, blocks
+from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
 from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
 from windowgrad.kernels.pool.max import winner_strips
+from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, grid_shape, laid_out_for, least
 from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
+from windowgrad.kernels.pool.max.winner_codes import Codes, codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
-from windowgrad.kernels.pool.max.winner_plan import packed_rows
-from windowgrad.kernels.pool.max.winner_rows import winner_rows, winner_rows_back
-from windowgrad.kernels.pool.max.winner_search import winner_search, winner_search_back
+from windowgrad.kernels.pool.max.winner_gather import gather_plan, winner_gather
+from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter
 from windowgrad.kernels.pool.one_by_one import take
-from windowgrad.kernels.pool.plan import Plan, plan
+from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
-from windowgrad.kernels.vector.types import lanes_of
 from windowgrad.params import MaxParams
 
-Cut = Callable[[Plan, tuple[int, ...], int, int], Array]
-
-LONG = 16
-"""The most taps of a window along the one row of a plane that are compared one after the other."""
-
-LARGEST_SPAN = 1 << 26
-"""The most outputs along the rows that one window spans, when rows are reduced before columns."""
-
-
-@cache
-def least(dtype: Any) -> Any:
-    """The value that no cell is below: what stands in a row's padding, where it never wins."""
-    return dtype.type(-np.inf if is_float(dtype) else np.iinfo(dtype).min)
-
-
-def compared(x: Array, itemsize: int = 4) -> Array:
-    """The cells in a row, as numbers of at least `itemsize` bytes, in a dtype whose order is theirs."""
-    return ordered(x).astype(comparable(x.dtype, itemsize), copy=False)
-
-
-@cache
-def comparable(dtype: Any, itemsize: int = 4) -> Any:
-    """The dtype of at least `itemsize` bytes in which winners are looked for."""
-    found = computed(dtype)
-    return found if found.itemsize >= itemsize else np.dtype(f"{'f' if is_float(found) else 'i'}{itemsize}")
-
-
-def places(x: Array) -> Array:
-    """An empty array of the dtype in which kernels carry rows and taps: an integer as wide as x."""
-    return np.empty(0, np.int32 if x.itemsize == 4 else np.int64)
-
-
-@dataclass(frozen=True)
-class Strips:
-    """How the planes are cut, and the plan of kernels that reduce rows first; None where columns come first."""
-
-    places: Array
-    by_rows: Array | None
-
-
-def strips_of(params: MaxParams, shape: tuple[int, ...], p: Plan, channels: int, form: Form, itemsize: int, cut: Cut) -> Strips:
-    """`cut` tells whose rows a strip owns. What follows from the shapes is kept with small plans."""
-    spatial, limits = params.geometry.split(shape)[1], (winner_strips.UNCUT, winner_strips.SPANS)
-    return kept_strips(p.size, params.geometry, spatial, channels, form == "together", lanes_of(itemsize), cut, *limits)
-
-
-def made_strips(
-    geometry: Geometry, spatial: tuple[int, ...], channels: int, together: bool, lanes: int, cut: Cut, uncut: int, spans: int
-) -> Strips:
-    p = plan(geometry, spatial, channels, together)
-    strips = cut(p, spatial, uncut, spans)
-    return Strips(strips, packed_rows(p, strips, lanes) if reduces_rows(p) else None)
-
-
-kept_strips = keep(made_strips)
-
-
-def reduces_rows(p: Plan, channels: int = 1) -> bool:
-    """Whether the first winners are found rows first, by `winner_rows`; else window by window, by `winner_search`."""
-    small = winner_strips.window_span(p) * p.out * channels <= LARGEST_SPAN
-    return p.kernel > 0 and p.stride <= 2 and small and not slides(p)
-
-
-def slides(p: Plan) -> bool:
-    """Whether the winners of long windows along a single row are found by a queue."""
-    return p.is_one_row and p.kernel > LONG and p.step == 1
-
-
-@lru_cache(maxsize=256)
-def form_back(geometry: Geometry, shape: tuple[int, ...], first: bool) -> Form:
-    """How a gradient sees channels that stand last, so that a cell adds up its windows in the order of channels first.
-
-    For the `first` winners of windows of several kinds, or far apart: window after window, which every form does. Of others:
-    rows first, as `winner_rows` does it, if the runs are not too long. For all winners: those of a row of windows first.
-    """
-    lead, spatial = geometry.split(shape)
-    p = plan(geometry, spatial)
-    if first and (p.kernel == 0 or p.stride > 2):
-        return "rows"
-    return "together" if not first or reduces_rows(p, lead[-1]) else "first"
+Kind = tuple[tuple[int, ...], np.dtype[Any]]
+"""The shape and the dtype of an array."""
 
 
 def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:
     """The value of each window's first winner and its place in its plane, flat; 0 and −1 where there is none."""
-    p, planes = planned(params, x)
-    values = compared(x)
-    y = room(out[0] if values.dtype == x.dtype else None, planes * p.plane_out, values.dtype)
-    found = room(out[1], planes * p.plane_out, np.dtype(np.int64))
-    given = values, y, found, least(values.dtype), places(values)
-    cut_up = strips_of(params, x.shape, p, 1, "first", values.itemsize, winner_strips.output_strips)
-
-    def task(first: int, last: int) -> None:
-        if cut_up.by_rows is not None:
-            winner_rows(*given, cut_up.by_rows, first, last)
-        else:
-            winner_search(values, y, found, cut_up.places, p.packed, first, last)
-
-    run(task, planes * len(cut_up.places), x.nbytes)
+    layout, values = laid_out(params, np.ascontiguousarray(x), "first"), compared(x)
+    size = layout.planes * layout.plan.plane_out
+    y = room(out[0] if values.dtype == x.dtype else None, size, values.dtype)
+    found = room(out[1], size, np.dtype(np.int64))
+    find(params, layout, "first", values, params.geometry.split(x.shape)[1], y, found)
     return y, found
 
 
@@ -200,7 +112,7 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     p, planes = planned(params, x)
     values, tangents = paired(x, dx, dtype)
     y = empty((planes * p.plane_out,), tangents.dtype)
-    given, bound = (values, tangents, y, params.ties == "split"), (least(values.dtype), places(values))
+    given, bound = (values, tangents, y, params.ties == "split"), (least(values.dtype), carried(values))
     if p.is_one_row:
         run(partial(tied_in_place, *given, p.packed), planes, x.nbytes)
     else:
@@ -208,34 +120,155 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
-def max_vjp(params: MaxParams, x: Array, g: Array) -> tuple[Array]:
+# --- saved winners -----------------------------------------------------------------------------------------------
+
+
+def max_saves(params: MaxParams, *kinds: Kind) -> Kind | None:
+    """The shape and the dtype of what `max_saving` saves of such an array; None if nothing."""
+    return saved_kind(params.geometry, params.ties, *kinds[0])
+
+
+@lru_cache(maxsize=1024)
+def saved_kind(geometry: Geometry, ties: str, shape: tuple[int, ...], dtype: Any) -> Kind | None:
+    if ties != "first" and not isinstance(geometry, Global):
+        return None
+    copies = math.prod(shape) > COPIED and dtype != comparable(dtype) and dtype.kind != "b"
+    cut = cut_up(geometry, shape, 1, copies, False, True)
+    if cut is not None and not cut.has_whole_planes:
+        return None
+    lead, spatial = geometry.split(shape)
+    if isinstance(geometry, Global):
+        return lead, np.dtype(np.int64)
+    codes = codes_of(geometry, spatial)
+    return None if codes.are_places else (grid_shape(codes, lead), codes.dtype)
+
+
+def max_saving(params: MaxParams, x: Array) -> tuple[Array, Array]:
+    """The maximum, and the tap that won each output (`winner_codes`)."""
+    if (cut := blocks(params.geometry, x, comparable(x.dtype))) is not None:
+        kind = saved_kind(params.geometry, params.ties, x.shape, x.dtype)
+        assert kind is not None
+        if not cut.has_whole_planes:  # only because of its layout
+            return max_saving(params, np.ascontiguousarray(x))
+        lead = x.ndim - params.geometry.rank
+        y, saved = empty(out_shape(params.geometry, x.shape), x.dtype), empty(*kind)
+
+        def compute(block: Block, x: Array, out: tuple[Array | None]) -> tuple[Array]:
+            part, saved[block.cells[:lead]] = max_saving(within(params, block), x)
+            return (part,)
+
+        cut.fill((y,), (x,), compute)
+        return y, saved
+    if isinstance(params.geometry, Global):
+        return of_planes(params, x)
+    layout, _ = laid_out_for(params, x, x.shape, is_channels_last(x, params.geometry, x.shape))
+    values = compared(layout.stored(x))
+    y = empty((layout.planes * layout.plan.plane_out,), values.dtype)
+    saved = found_codes(params, x, values, y)
+    lead = x.shape[: x.ndim - params.geometry.rank]
+    shape = grid_shape(codes_of(params.geometry, params.geometry.split(x.shape)[1]), lead)
+    y = y.astype(x.dtype, copy=False)
+    return layout.finished(y, layout.out_shape, x.dtype), layout.finished(saved, shape, saved.dtype)
+
+
+def found_codes(params: MaxParams, x: Array, values: Array, y: Array) -> Array:
+    """The codes of the winners of x, flat in the order of memory; its cells, and the values of the winners, are `values`, y."""
+    lead, spatial = params.geometry.split(x.shape)
+    layout, form = laid_out_for(params, x, x.shape, is_channels_last(x, params.geometry, x.shape))
+    codes = codes_of(params.geometry, spatial)
+    found = empty((math.prod(lead) * math.prod(codes.grid),), codes.dtype)
+    if codes.padded:
+        run(lambda first, last: found[first:last].fill(codes.none), found.size, found.nbytes)
+    find(params, layout, form, values, spatial, y, found)
+    return found
+
+
+def max_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
     by_x, by_g = (x, comparable(x.dtype)), (g, summed(g.dtype), x.shape)
     if (cut := blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)) is not None:
+        leading = x.ndim - params.geometry.rank
+        kept = saved if cut.has_whole_planes else None
+
+        def compute(block: Block, x: Array, g: Array) -> Array:
+            return max_vjp(within(params, block), x, g, None if kept is None else kept[block.cells[:leading]])[0]
+
         gx = empty(x.shape, derivative_of(x.dtype, g.dtype))
-        cut.gather(gx, x, g, lambda block, x, g: max_vjp(within(params, block), x, g)[0])
+        cut.gather(gx, x, g, compute)
         return (gx,)
-    last = is_channels_last(x, params.geometry, x.shape)
-    form: Form = form_back(params.geometry, x.shape, params.ties == "first") if last else "first"
+    if isinstance(params.geometry, Global):
+        return (plane_vjp(params, x, g, saved),)
+    if params.ties != "first":
+        return (tied_vjp(params, x, g),)
+    spatial = params.geometry.split(x.shape)[1]
+    layout, _ = laid_out_for(params, x, x.shape, is_channels_last(x, params.geometry, x.shape))
+    codes, dtype = codes_of(params.geometry, spatial), derivative_of(x.dtype, g.dtype)
+    found = flat(layout.stored(saved)) if saved is not None else found_codes(params, x, *only(compared(layout.stored(x))))
+    gradients = added(layout.stored(g)).astype(sum_dtype(x.dtype, dtype), copy=False)
+    gx = empty((x.size,), gradients.dtype)
+    pay(codes, params.geometry, spatial, layout.channels, layout.planes, (found, gradients, gx))
+    return (layout.finished(gx, x.shape, dtype),)
+
+
+def only(values: Array) -> tuple[Array, Array]:
+    """The cells, and no memory for values."""
+    return values, values[:0]
+
+
+def pay(
+    codes: Codes, geometry: Geometry, spatial: tuple[int, ...], channels: int, planes: int, arrays: tuple[Array, ...]
+) -> None:
+    """gx = each gradient at its winner; the arrays are codes, g and gx."""
+    if codes.gathers:
+        packed = gather_plan(geometry, spatial, channels)
+        run(partial(winner_gather, *arrays, packed), planes * int(packed[0]), arrays[2].nbytes)
+    else:
+        packed = scatter_plan(geometry, spatial, channels)
+        run(partial(winner_scatter, *arrays, packed), planes * int(packed[6]), arrays[2].nbytes)
+
+
+def sum_dtype(primal: Any, dtype: Any) -> Any:
+    """The dtype in which a gradient of `dtype` is summed: float64 beside cells of eight bytes."""
+    return np.float32 if max(comparable(primal).itemsize, computed(dtype).itemsize) == 4 else np.float64
+
+
+def of_planes(params: MaxParams, x: Array, wanted: bool = True) -> tuple[Array, Array]:
+    """The maximum of each plane, if it is wanted, and the winner (`whole_planes`)."""
+    lead, spatial = params.geometry.split(x.shape)
+    planes, cells, values = math.prod(lead), math.prod(spatial), ordered(x)
+    y, found = empty((planes if wanted else 0,), values.dtype), empty((planes,), np.int64)
+    run(partial(plane_winners, values, y, found, cells, params.ties != "first"), planes, x.nbytes)
+    shape = out_shape(params.geometry, x.shape)
+    return finished(y, shape, x.dtype) if wanted else y, found.reshape(lead)
+
+
+def plane_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None) -> Array:
+    """The gradient of the maximum of each plane."""
+    found, dtype = flat(of_planes(params, x, False)[1] if saved is None else saved), derivative_of(x.dtype, g.dtype)
+    values = ordered(x) if (found & 1).any() else np.empty(0, computed(x.dtype))
+    gradients = added(g).astype(sum_dtype(x.dtype, dtype), copy=False)
+    gx, cells = empty((x.size,), gradients.dtype), math.prod(params.geometry.split(x.shape)[1])
+    run(partial(plane_back, values, found, gradients, gx, params.ties == "split", cells), found.size, gx.nbytes)
+    return finished(gx, x.shape, dtype)
+
+
+def tied_vjp(params: MaxParams, x: Array, g: Array) -> Array:
+    """The gradient to all winners, or shared among them."""
+    form: Form = "together" if is_channels_last(x, params.geometry, x.shape) else "first"
     layout = laid_out(params, x, form)
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     values, gradients = paired(layout.stored(x), layout.stored(g), dtype)
     gx = empty((x.size,), gradients.dtype)
-    cut_up = strips_of(params, x.shape, p, layout.channels, form, values.itemsize, winner_strips.input_strips)
-    bound, split, rest = (least(values.dtype), places(values)), params.ties == "split", (cut_up.places, p.packed)
+    strips = winner_strips.input_strips(p, params.geometry.split(x.shape)[1], winner_strips.UNCUT, winner_strips.SPANS)
+    given, split = (values, gradients, gx), params.ties == "split"
 
     def task(first: int, last: int) -> None:
-        if params.ties != "first" and p.is_one_row:
-            tied_in_place_back(values, gradients, gx, split, p.packed, first, last)
-        elif params.ties != "first":
-            tied_columns_back(values, gradients, gx, split, *bound, *rest, first, last)
-        elif cut_up.by_rows is not None:
-            winner_rows_back(values, gradients, gx, *bound, cut_up.by_rows, first, last)
+        if p.is_one_row:
+            tied_in_place_back(*given, split, p.packed, first, last)
         else:
-            backwards = p.kernel > 0 and p.stride <= 2  # the order in which the kernel by rows adds
-            winner_search_back(values, gradients, gx, backwards, *rest, first, last)
+            tied_columns_back(*given, split, least(values.dtype), carried(values), strips, p.packed, first, last)
 
-    run(task, layout.planes * len(cut_up.places), x.nbytes)
-    return (layout.finished(gx, x.shape, dtype),)
+    run(task, layout.planes * len(strips), x.nbytes)
+    return layout.finished(gx, x.shape, dtype)
 
 
 def paired(x: Array, other: Array, dtype: Any) -> tuple[Array, Array]:

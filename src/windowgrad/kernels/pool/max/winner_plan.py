@@ -14,38 +14,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.caches import keep
-from windowgrad.kernels.pool.max.winner_strips import Strip
 from windowgrad.kernels.pool.packed import Array, Line
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.ops import address, lanes, later, load, load_part, splat, store, store_part
-from windowgrad.kernels.vector.shuffle import even, mixed_high, mixed_low, odd
-
-
-class Sizes(NamedTuple):
-    """How many numbers rows take in memory. All are whole vectors, with room for what runs past the end."""
-
-    pitch: int
-    """A row of outputs."""
-    phase: int
-    """One phase of a padded row."""
-    slack: int
-    """How far beside its windows a row is looked at when it is spread."""
-    gradient: int
-    """One phase of a row of the gradient."""
+from windowgrad.kernels.vector.shuffle import even, odd
 
 
 class Memory(NamedTuple):
-    """How a row stands in memory: what follows from the windows along it alone."""
+    """How a row stands in memory: what follows from the windows along it alone. Rows are whole vectors, with room behind."""
 
-    sizes: Sizes
+    pitch: int
+    """Numbers of a row of outputs."""
+    phase: int
+    """Numbers of one phase of a padded row."""
     offset: Array
     """Where the cells of each tap start in a row that is split into phases."""
-    back_phase: Array
-    """The cells of phase p can be the taps back_name[back_phase[p]:back_phase[p + 1]] …"""
-    back_offset: Array
-    """… of the windows that stand so far from them."""
-    back_name: Array
     edges: Array
     """The windows whose first tap is no cell, …"""
     initial: Array
@@ -64,25 +48,13 @@ def made(line: Line, lanes: int) -> Memory:
         return -(-cells // lanes) * lanes
 
     phase = whole(max(before + width, (out - 1) * stride + (taps - 1) * step + 1) // stride * run + run) + 2 * lanes
-    slack = whole(((taps - 1) * step + before + width) // stride * run) + 2 * lanes
     name = np.arange(taps, dtype=np.int64)
-    back = [[t for t in range(taps) if (p + before - t * step) % stride == 0] for p in range(stride)]
-    back_name = np.array([t for entry in back for t in entry], dtype=np.int64)
-    phases = np.repeat(np.arange(stride), [len(entry) for entry in back])
     first = np.arange(out) * stride - before  # where tap 0 of each window stands
     skipped = np.maximum(0, -(first // step))
     skipped[(skipped >= taps) | (first + skipped * step >= width)] = -1
     skipped = np.repeat(skipped, run)
     edges = np.flatnonzero(skipped)
-    return Memory(
-        Sizes(whole(out * run), phase, slack, whole(-(-width // stride) * run)),
-        name * step % stride * phase + name * step // stride * run,
-        np.cumsum([0, *map(len, back)], dtype=np.int64),
-        (phases + before - back_name * step) // stride * run,
-        back_name,
-        edges,
-        skipped[edges],
-    )
+    return Memory(whole(out * run), phase, name * step % stride * phase + name * step // stride * run, edges, skipped[edges])
 
 
 kept = keep(made)
@@ -91,28 +63,11 @@ kept = keep(made)
 # --- as one array ------------------------------------------------------------------------------------------------
 
 
-class Most(NamedTuple):
-    """The most rows that a strip sees, that it has of the output, and that one row sees or is seen by."""
-
-    cells: int
-    outputs: int
-    listed: int
-
-
-class Lists(NamedTuple):
-    """Row r sees, or is seen by, the rows number[ptr[r]:ptr[r + 1]]."""
-
-    ptr: Any
-    number: Any
-
-
 class Entries(NamedTuple):
-    """Rows in memory: entry k, from `low` to `high`, begins at offset[k] and is called name[k]."""
+    """Rows in memory: entry k begins at offset[k] and is called name[k]."""
 
     offset: Any
     name: Any
-    low: int
-    high: int
 
 
 class Edges(NamedTuple):
@@ -123,63 +78,101 @@ class Edges(NamedTuple):
     number: int
 
 
+class Found(NamedTuple):
+    """Where names of winners go: a plane of them has `plane` entries, row r begins at rows[r]; `none` says that there is none.
+
+    Window j of a row begins `before` + j · `stride` cells after it; 0 where names are those of taps.
+    """
+
+    plane: int
+    none: int
+    before: int
+    stride: int
+    rows: Any
+
+
 class WinnerPlan(NamedTuple):
     """Planes of `plane` cells and `rows` output rows, cut into strips; the windows along a row; the memory of rows."""
 
     rows: int
     plane: int
+    line: Line
+    pitch: int
+    phase: int
+    ring: int
+    """So many rows are kept, a power of two."""
+    listed: int
+    """The most rows that one output row sees."""
     strips: Any
     strip_count: int
-    most: Most
-    seen: Lists
-    """By each output row, of input rows."""
-    seers: Lists
-    """Of each input row, output rows."""
-    line: Line
-    sizes: Sizes
+    ptr: Any
+    """Output row r sees the rows number[ptr[r]:ptr[r + 1]], which are called name[…]."""
+    number: Any
+    name: Any
+    used: Any
+    """Whether an output row sees row i."""
     taps: Entries
-    phases: Any
-    """The cells of phase p can be won by the entries phases[p] to phases[p + 1] of `back`: …"""
-    back: Entries
-    """… taps of windows that stand `offset` from them."""
     edges: Edges
+    found: Found
 
 
-HEAD = 18
+HEAD = 19
 """Numbers before the lists."""
 
 
-def packed_rows(p: Plan, strips: Array, lanes: int) -> Array:
-    """The array for `unpacked_rows`: HEAD numbers, the two lists of rows, those of taps and of edges, and the strips."""
-    longest = max(int(p.row_cells.max(initial=0)), int(np.diff(p.back_ptr).max(initial=0)))
-    each: Any = Strip(*strips.T)
-    most = Most(int((each.bottom - each.top).max()), int((each.high - each.low).max()), longest)
-    row = memory(p, lanes)
-    head = [p.outer, p.plane_in, *p.line, *row.sizes, *most, len(strips), len(row.edges)]
-    rows = p.ptr, p.rows // p.width, p.back_ptr, p.back_rows // p.out
-    taps = row.offset, np.arange(p.kernel), row.back_phase, row.back_offset, row.back_name
-    return np.concatenate([head, *rows, *taps, row.edges, row.initial, strips.ravel()])
+def packed_rows(p: Plan, strips: Array, lanes: int, names: Names) -> Array:
+    """The array for `unpacked_rows`: HEAD numbers, the lists of rows, those of taps and of edges, and the strips."""
+    row, numbers = memory(p, lanes), p.rows // p.width
+    height = p.plane_in // p.width
+    used = np.zeros(height, dtype=np.int64)
+    used[numbers] = 1
+    listed = int(p.row_cells.max(initial=0))
+    head = [p.outer, p.plane_in, *p.line, row.pitch, row.phase, ring_of(p, numbers), listed, len(strips), len(row.edges)]
+    head += [names.plane, names.none, names.before, names.stride]
+    lists = p.ptr, numbers, names.rows, used, row.offset, names.taps, row.edges, row.initial, names.row_starts
+    return np.concatenate([head, *lists, strips.ravel()]).astype(np.int64)
+
+
+class Names(NamedTuple):
+    """What winners are called: the rows that a plan lists, and the taps along a row, whose names are added; see `Found`."""
+
+    rows: Array
+    taps: Array
+    plane: int
+    none: int
+    before: int
+    stride: int
+    row_starts: Array
+
+
+def ring_of(p: Plan, numbers: Array) -> int:
+    """How many rows are kept: those that one output row spans, if none of them is needed again; else all."""
+    full = np.flatnonzero(p.row_cells)
+    if len(full) == 0:
+        return 1
+    first, last = numbers[p.ptr[full]], numbers[p.ptr[full + 1] - 1]
+    span = int((last - first).max()) + 1 if (np.diff(first) >= 0).all() else p.plane_in // p.width
+    return 1 << (span - 1).bit_length()
 
 
 @helper
 def unpacked_rows(packed: Any) -> Any:
     """The plan that `packed_rows` packed; its lists are addresses in the array."""
     head = address(packed)
-    rows, plane, taps, stride, strips, edges = head[0], head[1], head[4], head[5], head[16], head[17]
-    line = Line(head[2], head[3], taps, stride, head[6], head[7], head[8])
-    sizes, most = Sizes(head[9], head[10], head[11], head[12]), Most(head[13], head[14], head[15])
+    rows, plane, taps, strips, edges = head[0], head[1], head[4], head[13], head[14]
+    line = Line(head[2], head[3], taps, head[5], head[6], head[7], head[8])
     ptr = later(head, HEAD)
-    seen = Lists(ptr, later(ptr, rows + 1))
-    back_ptr, height = later(seen.number, ptr[rows]), plane // line.width
-    seers = Lists(back_ptr, later(back_ptr, height + 1))
-    offset = later(seers.number, back_ptr[height])
-    phases = later(offset, 2 * taps)
-    back_offset = later(phases, stride + 1)
-    window = later(back_offset, 2 * taps)
+    number = later(ptr, rows + 1)
+    name = later(number, ptr[rows])
+    used = later(name, ptr[rows])
+    offset = later(used, plane // line.width)
+    tap_name = later(offset, taps)
+    window = later(tap_name, taps)
     tap = later(window, edges)
-    entries, back = Entries(offset, later(offset, taps), 0, taps), Entries(back_offset, later(back_offset, taps), 0, taps)
-    lists, window_edges = later(tap, edges), Edges(window, tap, edges)
-    return WinnerPlan(rows, plane, lists, strips, most, seen, seers, line, sizes, entries, phases, back, window_edges)
+    starts = later(tap, edges)
+    found = Found(head[15], head[16], head[17], head[18], starts)
+    lists = ptr, number, name, used, Entries(offset, tap_name), Edges(window, tap, edges), found
+    return WinnerPlan(rows, plane, line, head[9], head[10], head[11], head[12], later(starts, rows), strips, *lists)
 
 
 # --- rows in memory ----------------------------------------------------------------------------------------------
@@ -199,7 +192,7 @@ def copy_run(x: Any, at: int, y: Any, to: int, run: int) -> None:
 @helper
 def split_row(x: Any, at: int, row: Any, plan: Any, least: Any) -> None:
     """A row of x into its phases."""
-    line, length = plan.line, plan.sizes.phase
+    line, length = plan.line, plan.phase
     width, before, run = line.width, line.before, line.run
     n, j = lanes(x), 0
     if line.stride == 1:
@@ -225,32 +218,6 @@ def split_row(x: Any, at: int, row: Any, plan: Any, least: Any) -> None:
             one, two = load_part(x, at + j, width - j, rest), load_part(x, at + j + n, width - j - n, rest)
             store(row, evens + j // 2, even(one, two))
             store(row, odds + j // 2, odd(one, two))
-
-
-@helper
-def join_row(phases: Any, gx: Any, at: int, plan: Any) -> None:
-    """A row of gx from its phases."""
-    width, run, length = plan.line.width, plan.line.run, plan.sizes.gradient
-    n, j = lanes(gx), 0
-    if plan.line.stride == 1:
-        while j + n <= width:
-            store(gx, at + j, load(phases, j))
-            j += n
-        if j < width:
-            store_part(gx, at + j, load(phases, j), width - j)
-    elif run > 1:
-        for c in range(width // run):
-            copy_run(phases, c % 2 * length + c // 2 * run, gx, at + c * run, run)
-    else:
-        while j + 2 * n <= width:
-            one, two = load(phases, j // 2), load(phases, length + j // 2)
-            store(gx, at + j, mixed_low(one, two))
-            store(gx, at + j + n, mixed_high(one, two))
-            j += 2 * n
-        if j < width:
-            one, two = load(phases, j // 2), load(phases, length + j // 2)
-            store_part(gx, at + j, mixed_low(one, two), width - j)
-            store_part(gx, at + j + n, mixed_high(one, two), width - j - n)
 
 
 @helper

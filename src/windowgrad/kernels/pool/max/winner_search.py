@@ -1,6 +1,6 @@
 """First winners of windows of any kind: the greatest value of a window is found first, then its first cell that equals it.
 
-For windows that `entry.reduces_rows` does not leave to `winner_rows`: not all alike, or more than two cells apart, or long
+For windows that `find.reduces_rows` does not leave to `winner_rows`: not all alike, or more than two cells apart, or long
 and along a single row. A strip of a plane at a time (`winner_strips`). Finding the value is what the forward kernel does, by
 vectors; and the search ends at the winner. Before, a place was carried beside every value through all taps.
 
@@ -11,7 +11,7 @@ window.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.one_by_one import beats as comes_first
 from windowgrad.kernels.pool.one_by_one import winner
 from windowgrad.kernels.pool.packed import rows_of, unpacked
-from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import larger
-from windowgrad.kernels.vector.ops import address, alive, anywhere, equal, lanes, load, splat
+from windowgrad.kernels.vector.ops import address, alive, anywhere, equal, lanes, later, load, splat
 
 fold = folding(larger, True)
 
@@ -114,10 +113,50 @@ def find_row(x: Any, size: int, base: int, row: int, line: Any, windows: Any, bu
             places[j] = first_equal(x, size, base, rows, first, cells, top)
 
 
+class Names(NamedTuple):
+    """What winners are called, see `winner_codes`. A plane has `plane` names, row r begins at starts[r].
+
+    The name of a winner is that of its row, rows[q] for entry q of the plan, and the number of its tap along it: skip[j] is the
+    first tap of window j that is a cell. Where `places` is set, the name is the place.
+    """
+
+    plane: int
+    none: int
+    places: int
+    starts: Any
+    skip: Any
+    rows: Any
+
+
+HEAD = 3
+"""Numbers before the lists of names."""
+
+
+@helper
+def unpacked_names(packed: Any, rows: int, out: int) -> Any:
+    head = address(packed)
+    starts = later(head, HEAD)
+    skip = later(starts, rows)
+    return Names(head[0], head[1], head[2], starts, skip, later(skip, out))
+
+
+@helper
+def name_of(place: int, row: int, j: int, windows: Any, names: Any) -> int:
+    """The name of the winner of window j of a row."""
+    if names.places or place < 0:
+        return place if place >= 0 else names.none
+    for q in range(windows.ptr[row], windows.ptr[row + 1]):
+        after = place - windows.places[q] - windows.start[j]
+        if 0 <= after < windows.count[j] * windows.step:
+            return names.rows[q] + names.skip[j] + after // windows.step  # type: ignore[no-any-return]
+    return names.none  # type: ignore[no-any-return]
+
+
 @kernel
-def winner_search(x: Any, y: Any, found: Any, strips: Any, plan: Any, first: int, last: int) -> None:
-    """y and found = the value and the place of each winner in its plane, 0 and −1 if there is none."""
+def winner_search(x: Any, y: Any, found: Any, packed: Any, strips: Any, plan: Any, first: int, last: int) -> None:
+    """y and found = the value and the name of each winner, 0 and `none` if there is none; y may be empty."""
     line, windows, _ = unpacked(plan)
+    names, wanted = unpacked_names(packed, windows.rows, line.out), len(y) > 0
     size, count, lone, row_places = len(x), len(strips), windows.plane == line.width, np.empty(line.out, np.int64)
     space = np.empty((0 if lone else line.width) + lanes(x), x.dtype)
     queue = np.empty(line.width if lone and overlap_much(line, windows) else 0, np.int64)
@@ -127,33 +166,12 @@ def winner_search(x: Any, y: Any, found: Any, strips: Any, plan: Any, first: int
         base = p * windows.plane
         for row in range(strip.low, strip.high):
             find_row(x, size, base, row, line, windows, buffer, queue, places)
-            at = (p * windows.rows + row) * line.out
+            at, to = p * names.plane + names.starts[row], (p * windows.rows + row) * line.out
             for j in range(line.out):
-                found[at + j] = places[j]
-                y[at + j] = 0
-                if places[j] >= 0:
-                    y[at + j] = x[base + places[j]]
-    alive(space)
-    alive(row_places)
-
-
-@kernel
-def winner_search_back(x: Any, g: Any, gx: Any, backwards: bool, strips: Any, plan: Any, first: int, last: int) -> None:
-    """Each gradient to its winner; strips `first` to `last` of all planes, gx is new. `backwards`: the last output first."""
-    line, windows, _ = unpacked(plan)
-    size, count, lone, row_places = len(x), len(strips), windows.plane == line.width, np.empty(line.out, np.int64)
-    space = np.empty((0 if lone else line.width) + lanes(x), x.dtype)
-    queue = np.empty(line.width if lone and overlap_much(line, windows) else 0, np.int64)
-    x, g, gx, buffer, places = address(x), address(g), address(gx), address(space), address(row_places)
-    for job in range(first, last):
-        p, strip = job // count, strip_of(address(strips), job % count)
-        base, own, end = p * windows.plane, strip.first * line.width, strip.last * line.width
-        clear(gx, base + own, base + end)
-        for row in range(strip.low, strip.high):
-            find_row(x, size, base, row, line, windows, buffer, queue, places)
-            for i in range(line.out):
-                j = line.out - 1 - i if backwards else i
-                if own <= places[j] < end:
-                    gx[base + places[j]] += g[(p * windows.rows + row) * line.out + j]
+                found[at + j] = name_of(places[j], row, j, windows, names)
+                if wanted:
+                    y[to + j] = 0
+                    if places[j] >= 0:
+                        y[to + j] = x[base + places[j]]
     alive(space)
     alive(row_places)

@@ -35,8 +35,18 @@ def min_jvp(params: MinParams, x: Array, dx: Array) -> Array:
     return entry.max_jvp(params, reverse(x), dx)
 
 
-def min_vjp(params: MinParams, x: Array, g: Array) -> tuple[Array]:
-    return entry.max_vjp(params, reverse(x), g)
+def min_vjp(params: MinParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+    """What is saved says which cells won; of several winners it matters which cells are equal, not their order."""
+    return entry.max_vjp(params, reverse(x) if saved is None else x, g, saved)
+
+
+def min_saving(params: MinParams, x: Array) -> tuple[Array, Array]:
+    y, saved = entry.max_saving(params, reverse(x))
+    return turned_back(params, x, y), saved
+
+
+def min_saves(params: MinParams, *kinds: entry.Kind) -> entry.Kind | None:
+    return entry.max_saves(params, *kinds)
 
 
 def reverse(x: Array, out: Array | None = None) -> Array:

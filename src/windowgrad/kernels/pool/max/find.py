@@ -1,0 +1,147 @@
+"""First winners: from parameters and arrays to the kernel that finds them, by the names of `winner_codes` or as places."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from windowgrad.caches import keep
+from windowgrad.dtypes import is_float
+from windowgrad.geometry import Geometry
+from windowgrad.kernels.arrays import Array, computed, ordered
+from windowgrad.kernels.pool.layout import Form, Layout, laid_out
+from windowgrad.kernels.pool.max import winner_codes, winner_strips
+from windowgrad.kernels.pool.max.winner_codes import Codes, codes_of, outer_sum, pitches
+from windowgrad.kernels.pool.max.winner_plan import Names, packed_rows
+from windowgrad.kernels.pool.max.winner_rows import winner_rows
+from windowgrad.kernels.pool.max.winner_search import winner_search
+from windowgrad.kernels.pool.plan import Plan, plan
+from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.vector.types import lanes_of
+from windowgrad.params import MaxParams
+
+LONG = 16
+"""The most taps of a window along the one row of a plane that are compared one after the other."""
+
+LARGEST_SPAN = 1 << 26
+"""The most outputs along the rows that one window spans, when rows are reduced before columns."""
+
+
+@cache
+def least(dtype: Any) -> Any:
+    """The value that no cell is below: what stands in a row's padding, where it never wins."""
+    return dtype.type(-np.inf if is_float(dtype) else np.iinfo(dtype).min)
+
+
+def compared(x: Array, itemsize: int = 4) -> Array:
+    """The cells in a row, as numbers of at least `itemsize` bytes, in a dtype whose order is theirs."""
+    return ordered(x).astype(comparable(x.dtype, itemsize), copy=False)
+
+
+@cache
+def comparable(dtype: Any, itemsize: int = 4) -> Any:
+    """The dtype of at least `itemsize` bytes in which winners are looked for."""
+    found = computed(dtype)
+    return found if found.itemsize >= itemsize else np.dtype(f"{'f' if is_float(found) else 'i'}{itemsize}")
+
+
+def carried(x: Array) -> Array:
+    """An empty array of the dtype in which kernels carry names: an integer as wide as x."""
+    return np.empty(0, np.int32 if x.itemsize == 4 else np.int64)
+
+
+def reduces_rows(p: Plan, channels: int = 1) -> bool:
+    """Whether the first winners are found rows first, by `winner_rows`; else window by window, by `winner_search`."""
+    small = winner_strips.window_span(p) * p.out * channels <= LARGEST_SPAN and p.plane_in < winner_codes.HUGE
+    return p.kernel > 0 and p.stride <= 2 and small and not slides(p)
+
+
+def slides(p: Plan) -> bool:
+    """Whether the winners of long windows along a single row are found by a queue."""
+    return p.is_one_row and p.kernel > LONG and p.step == 1
+
+
+@lru_cache(maxsize=256)
+def form_of(geometry: Geometry, shape: tuple[int, ...]) -> Form:
+    """How kernels see channels that stand last: as runs of a row that is reduced first, else every cell as a row of its own."""
+    lead, spatial = geometry.split(shape)
+    p, codes = plan(geometry, spatial), codes_of(geometry, spatial)
+    if codes.are_places:
+        return "first"
+    if p.kernel == 0 or p.stride > 2:
+        return "rows"
+    return "together" if reduces_rows(p, lead[-1]) else "first"
+
+
+@dataclass(frozen=True)
+class Way:
+    """How planes are cut, and the packed plan of `winner_rows`, or the names for `winner_search`."""
+
+    strips: Array
+    by_rows: Array | None
+    names: Array
+
+
+def made(
+    geometry: Geometry, spatial: tuple[int, ...], channels: int, form: Form, places: bool, lanes: int, uncut: int, spans: int
+) -> Way:
+    p = plan(geometry, spatial, channels, form == "together")
+    strips = winner_strips.output_strips(p, spatial, uncut, spans)
+    names = place_names(p) if places else tap_names(geometry, spatial, p, channels, form)
+    if reduces_rows(p):
+        return Way(strips, packed_rows(p, strips, lanes, names), strips)
+    skip = np.zeros(p.out, dtype=np.int64) if places else np.asarray(geometry.tables(spatial)[-1].skip, dtype=np.int64)
+    head = [names.plane, names.none, int(places)]
+    return Way(strips, None, np.concatenate([head, names.row_starts, skip, names.rows]).astype(np.int64))
+
+
+kept = keep(made)
+
+
+def place_names(p: Plan) -> Names:
+    """Winners by their places in the plane."""
+    taps = np.arange(p.kernel, dtype=np.int64) * p.step
+    return Names(p.rows, taps, p.plane_out, -1, -p.before, p.stride, np.arange(p.outer) * p.out)
+
+
+def tap_names(geometry: Geometry, spatial: tuple[int, ...], p: Plan, channels: int, form: Form) -> Names:
+    """Winners by the numbers of their taps."""
+    codes, tables = codes_of(geometry, spatial), geometry.tables(spatial)
+    grid, alone = pitches([*codes.grid, channels]), form == "rows" and p.run == 1 and channels > 1
+    outer = len(tables) if alone else len(tables) - 1
+    sizes = [axis.taps for axis in codes.axes]
+    rows = winner_codes.row_numbers(tables[:outer], sizes[:outer]) * math.prod(sizes[outer:])
+    starts = outer_sum([np.arange(axis.out) * pitch for axis, pitch in zip(codes.axes[:outer], grid[:outer], strict=True)])
+    plane, taps = math.prod(codes.grid) * channels, np.arange(p.kernel, dtype=np.int64)
+    return Names(rows, taps, plane, codes.none, 0, 0, starts)
+
+
+def find(
+    params: MaxParams, layout: Layout, form: Form, values: Array, spatial: tuple[int, ...], y: Array, found: Array
+) -> None:
+    """y and found = the value and the name of each window's first winner; y may be empty. Names of 64 bits are places."""
+    limits, lanes = (winner_strips.UNCUT, winner_strips.SPANS), lanes_of(values.itemsize)
+    key = params.geometry, spatial, layout.channels, form, found.dtype == np.int64, lanes, *limits
+    way = kept(layout.plan.size, *key)
+
+    def task(first: int, last: int) -> None:
+        if way.by_rows is not None:
+            winner_rows(values, y, found, least(values.dtype), carried(values), way.by_rows, first, last)
+        else:
+            winner_search(values, y, found, way.names, way.strips, layout.plan.packed, first, last)
+
+    run(task, layout.planes * len(way.strips), values.nbytes)
+
+
+def laid_out_for(params: MaxParams, x: Array, shape: tuple[int, ...], last: bool) -> tuple[Layout, Form]:
+    """The layout in which winners of x are found, and what is made of them; `last` says that its channels stand last."""
+    form: Form = form_of(params.geometry, shape) if last else "first"
+    return laid_out(params, x, form), form
+
+
+def grid_shape(codes: Codes, lead: tuple[int, ...]) -> tuple[int, ...]:
+    return (*lead, *codes.grid)

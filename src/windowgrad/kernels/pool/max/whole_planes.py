@@ -1,0 +1,130 @@
+"""Winners of regions that are a whole plane, and the gradient of their maximum.
+
+A winner is written down as twice its place in the plane, and one more if other cells equal it. A plane is read once: piece by
+piece, the greatest cell of each; only in the first piece that has the greatest of all is it looked for. The gradient of a plane
+without ties needs no cell of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windowgrad.kernels.pool.row_pieces import clear
+from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.vector.ops import (
+    address,
+    alive,
+    anywhere,
+    either,
+    equal,
+    lanes,
+    larger,
+    load,
+    not_equal,
+    splat,
+    store,
+)
+
+PIECE = 2048
+"""Cells of a piece; a multiple of four vectors of any dtype."""
+
+
+@helper
+def greatest(x: Any, at: int, cells: int, spare: Any) -> Any:
+    """(the greatest of the cells, whether one is NaN); there is at least one. `spare` has room for a vector."""
+    n, top, i = lanes(x), x[at], 0
+    strange = top != top
+    if cells >= 4 * n:
+        a, b, c, d = load(x, at), load(x, at + n), load(x, at + 2 * n), load(x, at + 3 * n)
+        seen = either(either(not_equal(a, a), not_equal(b, b)), either(not_equal(c, c), not_equal(d, d)))
+        i = 4 * n
+        while i + 4 * n <= cells:
+            e, f = load(x, at + i), load(x, at + i + n)
+            g, h = load(x, at + i + 2 * n), load(x, at + i + 3 * n)
+            seen = either(seen, either(either(not_equal(e, e), not_equal(f, f)), either(not_equal(g, g), not_equal(h, h))))
+            a, b, c, d = larger(a, e), larger(b, f), larger(c, g), larger(d, h)
+            i += 4 * n
+        store(spare, 0, larger(larger(a, b), larger(c, d)))
+        strange |= anywhere(seen)
+        for k in range(n):
+            top = spare[k] if spare[k] > top else top
+    for k in range(i, cells):
+        top = x[at + k] if x[at + k] > top else top
+        strange |= x[at + k] != x[at + k]
+    return top, strange
+
+
+@helper
+def next_equal(x: Any, at: int, i: int, end: int, top: Any) -> int:
+    """The first of the cells i to `end` that equals `top`, or is NaN if that is; `end` if none does."""
+    n, wanted, nan = lanes(x), splat(x, top), top != top
+    while not nan and i + n <= end and not anywhere(equal(load(x, at + i), wanted)):
+        i += n
+    while i < end:
+        if x[at + i] == top or (nan and x[at + i] != x[at + i]):
+            return i
+        i += 1
+    return end
+
+
+@helper
+def winner_of(x: Any, at: int, cells: int, counts: bool, spare: Any) -> int:
+    """Twice the place of the first winner of a plane, and one more if it `counts` and there are others."""
+    best, first, tied, i = x[at], 0, False, 0
+    while i < cells and best == best:
+        top, strange = greatest(x, at + i, min(PIECE, cells - i), spare)
+        if strange:
+            k = i
+            while x[at + k] == x[at + k]:
+                k += 1
+            best, first, tied = x[at + k], k, False
+        elif top > best:
+            best, first, tied = top, i, False
+        elif top == best and i > 0:
+            tied = True
+        i += PIECE
+    end = cells if best != best else min(first // PIECE * PIECE + PIECE, cells)
+    place = next_equal(x, at, first, end, best)
+    if not counts:
+        return 2 * place  # type: ignore[no-any-return]
+    return 2 * place + (tied or next_equal(x, at, place + 1, end, best) < end)  # type: ignore[no-any-return]
+
+
+@kernel
+def plane_winners(x: Any, y: Any, found: Any, cells: int, counts: bool, first: int, last: int) -> None:
+    """found = the winners of the planes `first` to `last`, y = their values unless it is empty."""
+    wanted, spare = len(y) > 0, np.empty(lanes(x), x.dtype)
+    x, y, found, room = address(x), address(y), address(found), address(spare)
+    for p in range(first, last):
+        winner = winner_of(x, p * cells, cells, counts, room)
+        found[p] = winner
+        if wanted:
+            y[p] = x[p * cells + winner // 2]
+    alive(spare)
+
+
+@helper
+def pay_all(x: Any, gx: Any, at: int, cells: int, top: Any, paid: Any, split: bool) -> None:
+    """gx = the gradient, or an even part of it, at every cell that equals `top`."""
+    nan, winners = top != top, 0
+    for i in range(at, at + cells):
+        winners += x[i] == top or (nan and x[i] != x[i])
+    for i in range(at, at + cells):
+        gx[i] = 0
+        if x[i] == top or (nan and x[i] != x[i]):
+            gx[i] += paid / winners if split else paid
+
+
+@kernel
+def plane_back(x: Any, found: Any, g: Any, gx: Any, split: bool, cells: int, first: int, last: int) -> None:
+    """gx = the gradient at the winners of the planes `first` to `last`; x is read where there are several."""
+    x, found, g, gx = address(x), address(found), address(g), address(gx)
+    for p in range(first, last):
+        at, place = p * cells, p * cells + found[p] // 2
+        if found[p] % 2 == 0:
+            clear(gx, at, at + cells)
+            gx[place] += g[p]
+        else:
+            pay_all(x, gx, at, cells, x[place], g[p], split)

@@ -1,0 +1,157 @@
+"""Winners as small numbers: which tap of its window won each output. What the forward rule saves, and the backward rule reads.
+
+A window is a box of taps, as many along each axis as the kernel has, or as the largest bin. Its taps are numbered in row-major
+order from where the window begins, padding included, so that the place of a winner is that of its window plus an offset which
+only the tap decides. One byte holds the number where a box has few taps, two bytes a larger one. Beyond that, and where numbers
+of the geometry are huge, a code is the place of the winner in its plane.
+
+The codes of a plane are a grid, mostly that of the outputs. For `winner_gather` it is as large as the cells divided by the
+stride, rounded up: entries without an output have no winner.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from windowgrad.geometry import Adaptive, Geometry, Sliding, Table
+from windowgrad.kernels.pool.sections import SomeBins
+
+Array = np.ndarray[Any, Any]
+
+GATHERED = 36
+"""The most taps of a window whose gradient is gathered cell by cell; of larger ones it is scattered."""
+
+HUGE = 1 << 31
+"""A geometry with such numbers has places for codes."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: `n` cells, `out` outputs, `grid` codes. Window o begins at cell first[o]; its taps are `step` cells apart."""
+
+    n: int
+    out: int
+    grid: int
+    first: Array
+    taps: int
+    step: int
+    stride: int = 0
+    """How far windows are apart, 0 if they are not all alike."""
+    before: int = 0
+
+
+@dataclass(frozen=True)
+class Codes:
+    """How winners are written down. `none` is the code of a window without a cell, −1 if there is no such window."""
+
+    axes: tuple[Axis, ...]
+    dtype: np.dtype[Any]
+    none: int
+    gathers: bool
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return tuple(axis.grid for axis in self.axes)
+
+    @property
+    def size(self) -> int:
+        """How many entries lists of windows or of taps have, about."""
+        taps = 0 if self.are_places else math.prod(axis.taps for axis in self.axes)
+        return math.prod(axis.out for axis in self.axes[:-1]) + self.axes[-1].out + taps
+
+    @property
+    def are_places(self) -> bool:
+        return self.dtype == np.int64
+
+    @property
+    def padded(self) -> bool:
+        """Whether some entries have no output."""
+        return any(axis.grid != axis.out for axis in self.axes)
+
+
+@lru_cache(maxsize=256)
+def codes_of(geometry: Geometry, spatial: tuple[int, ...]) -> Codes:
+    tables = geometry.tables(spatial)
+    sizes = box(geometry, tables)
+    taps, empty = math.prod(sizes), any((np.asarray(t.count) == 0).any() for t in tables)
+    for dtype in (np.uint8, np.uint16):
+        none = np.iinfo(dtype).max
+        if taps <= none + (not empty) and is_moderate(geometry, spatial):
+            gathers = isinstance(geometry, Sliding) and taps <= GATHERED and geometry.stride[-1] <= 2
+            axes = tuple(
+                axis_of(geometry, a, t, k, n, gathers) for a, (t, k, n) in enumerate(zip(tables, sizes, spatial, strict=True))
+            )
+            return Codes(axes, np.dtype(dtype), none if empty or padded(axes) else -1, gathers)
+    axes = tuple(Axis(n, len(t.start), len(t.start), np.zeros(0), k, 0) for t, k, n in zip(tables, sizes, spatial, strict=True))
+    return Codes(axes, np.dtype(np.int64), -1, False)
+
+
+def padded(axes: Sequence[Axis]) -> bool:
+    return any(axis.grid != axis.out for axis in axes)
+
+
+def box(geometry: Geometry, tables: Sequence[Table]) -> tuple[int, ...]:
+    """The taps of a window along each axis."""
+    if isinstance(geometry, Sliding):
+        return geometry.kernel
+    return tuple(int(t.count.max(initial=0)) for t in tables)
+
+
+def is_moderate(geometry: Geometry, spatial: tuple[int, ...]) -> bool:
+    """Whether places of windows, padding included, are moderate numbers."""
+    if not isinstance(geometry, Sliding):
+        return isinstance(geometry, (Adaptive, SomeBins)) and math.prod(spatial) < HUGE
+    reach = [
+        k * d + s * out + max(pads) + n
+        for k, d, s, out, pads, n in zip(
+            geometry.kernel, geometry.dilation, geometry.stride, geometry.grid(spatial), geometry.padding, spatial, strict=True
+        )
+    ]
+    return bool(math.prod(reach) < HUGE)
+
+
+def axis_of(geometry: Geometry, a: int, table: Table, taps: int, n: int, gathers: bool) -> Axis:
+    out = len(table.start)
+    if not isinstance(geometry, Sliding):
+        return Axis(n, out, out, np.asarray(table.start, dtype=np.int64), taps, 1)
+    stride, before, step = geometry.stride[a], geometry.padding[a][0], geometry.dilation[a]
+    apart = before == 0 and (taps - 1) * step < stride  # then the cells behind the last window are nobody's
+    grid = out if apart or not gathers else max(out, -(-n // stride))
+    return Axis(n, out, grid, np.arange(out) * stride - before, taps, step, stride, before)
+
+
+def channel_axis(channels: int) -> Axis:
+    """Channels that stand last, as an axis on which output i sees cell i."""
+    return Axis(channels, channels, channels, np.arange(channels), 1, 1, 1, 0)
+
+
+def pitches(sizes: Sequence[int]) -> list[int]:
+    """How far entries of each axis are apart in row-major order."""
+    return [math.prod(sizes[a + 1 :]) for a in range(len(sizes))]
+
+
+def outer_sum(columns: Sequence[Array]) -> Array:
+    """The sums of one entry of each column, flat in row-major order."""
+    total = np.zeros(1, dtype=np.int64)
+    for column in columns:
+        total = np.add.outer(total, column).ravel()
+    return total
+
+
+def row_numbers(tables: Sequence[Table], sizes: Sequence[int]) -> Array:
+    """For each row that a plan lists, which row of its window's box it is."""
+    number, valid = np.zeros((1, 1), dtype=np.int64), np.ones((1, 1), dtype=bool)
+    for table, size in zip(tables, sizes, strict=True):
+        j = np.arange(int(table.count.max(initial=0)))
+        real = j < np.asarray(table.count, dtype=np.int64)[:, None]
+        tap = np.where(real, np.asarray(table.skip, dtype=np.int64)[:, None] + j, 0)
+        shape = (len(number) * len(tap), number.shape[1] * len(j))
+        number = (number[:, None, :, None] * size + tap[None, :, None, :]).reshape(shape)
+        valid = (valid[:, None, :, None] & real[None, :, None, :]).reshape(shape)
+    return number[valid]

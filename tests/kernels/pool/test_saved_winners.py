@@ -1,0 +1,253 @@
+"""What the forward rule of a maximum saves for its backward rule: which tap won, and that nothing changes when it is used."""
+
+import numpy as np
+import pytest
+
+from support.bits import LAYOUTS, drawn_cells, drawn_geometry, settled
+from support.exact import DTYPES, FLOATS
+from windowgrad.errors import WindowError
+from windowgrad.geometry import Adaptive, Global, Sliding, place_of
+from windowgrad.kernels.pool import blocks
+from windowgrad.kernels.pool.max import entry, winner_codes, winner_gather, winner_strips
+from windowgrad.kernels.runtime import threads
+from windowgrad.ops import MEANINGS, OPS
+from windowgrad.params import TIES, MaxParams, MinParams
+
+SPEC = {op.name: op for op in MEANINGS}
+MAX, MIN = (OPS[name].facts.kernels() for name in ("max_pool", "min_pool"))
+INF, NAN = np.inf, np.nan
+
+GEOMETRIES = [
+    (Sliding((2, 2), 2), (2, 3, 6, 20)),
+    (Sliding((2, 2), 2), (2, 3, 7, 19)),
+    (Sliding((3, 3), 2, 1), (2, 3, 7, 20)),
+    (Sliding((3, 3), 2, 1, ceil_mode=True), (2, 2, 8, 37)),
+    (Sliding((3, 3), 2), (2, 3, 7, 19)),
+    (Sliding((3, 3), 1, 1), (2, 3, 5, 41)),
+    (Sliding((3, 3), 1), (2, 3, 5, 21)),
+    (Sliding((7, 7), 1, 3), (1, 2, 9, 20)),
+    (Sliding((3, 3), 3), (2, 2, 9, 20)),
+    (Sliding((2, 3), (3, 2), 1, (1, 2)), (2, 2, 9, 20)),
+    (Sliding((2, 2), 1, ((4, 5), (6, 4))), (2, 2, 3, 5)),
+    (Sliding((1, 1), 2), (2, 2, 5, 9)),
+    (Sliding((3,), 2, 1), (3, 2, 33)),
+    (Sliding((20,), 1, 9), (3, 50)),
+    (Sliding((3, 3, 3), 2, 1), (2, 2, 4, 5, 18)),
+    (Sliding((2, 1, 2, 2, 3), 1, (0, 0, 1, 0, 1)), (2, 2, 3, 2, 10)),
+    (Adaptive((3, 4)), (2, 2, 7, 18)),
+    (Adaptive((9, 30)), (2, 4, 11)),
+]
+every_geometry = pytest.mark.parametrize(("geometry", "shape"), GEOMETRIES, ids=str)
+
+
+def drawn(values, shape, seed):
+    return np.random.default_rng(seed).choice(np.array(values), shape)
+
+
+def objects(array):
+    out = np.empty(array.shape, dtype=object)
+    out.reshape(-1)[:] = array.reshape(-1).tolist()
+    return out
+
+
+def texts(array):
+    return [str(float(cell)) for cell in array.flat]
+
+
+def places_of(geometry, shape, saved):
+    """The places in their planes of the taps that were saved, −1 where there is none."""
+    lead, spatial = geometry.split(shape)
+    codes, tables = winner_codes.codes_of(geometry, spatial), geometry.tables(spatial)
+    box = [axis.taps for axis in codes.axes]
+    found = np.empty((*lead, *geometry.grid(spatial)), np.int64)
+    for at in np.ndindex(found.shape):
+        o = at[len(lead) :]
+        begins = [geometry.cover(a, i, n)[0] for a, (i, n) in enumerate(zip(o, spatial, strict=True))]
+        if any(table.count[i] == 0 for table, i in zip(tables, o, strict=True)):
+            assert saved[at] == codes.none
+            found[at] = -1
+        else:
+            taps = place_of(int(saved[at]), box)
+            cell = [b + t * axis.step for b, t, axis in zip(begins, taps, codes.axes, strict=True)]
+            found[at] = np.ravel_multi_index(cell, spatial)
+    beyond = np.ones(saved.shape, bool)
+    beyond[(..., *(slice(axis.out) for axis in codes.axes))] = False
+    assert (saved[beyond] == codes.none).all()
+    return found
+
+
+# --- what is saved -----------------------------------------------------------------------------------------------
+
+
+@every_geometry
+@pytest.mark.parametrize("name", ["max_pool", "min_pool"])
+def test_the_saved_tap_is_that_of_the_first_winner_of_the_specification(geometry, shape, name):
+    """Among ties of signed zeros, of NaN and of the least value too; and the value is that of the forward rule."""
+    params = (MaxParams if name == "max_pool" else MinParams)(geometry)
+    kernels = OPS[name].facts.kernels()
+    for seed, values in enumerate(([0.0, -0.0, 1.0], [1.0, 2.0, NAN, -INF], [-INF], [INF], np.arange(1000.0))):
+        x = drawn(values, shape, seed).astype(np.float32)
+        y, saved = kernels.saving(params, x)
+        expected, index = SPEC[name].with_indices(params, objects(x))
+        assert (saved.shape, saved.dtype) == kernels.saves(params, (x.shape, x.dtype))
+        assert texts(y) == texts(expected)
+        assert (places_of(geometry, shape, saved) == index).all()
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_of_a_whole_plane_the_place_is_saved_and_whether_others_equal_it(ties):
+    for shape in ((3, 5, 7), (2, 9, 600), (2, 1, 1)):
+        for seed, values in enumerate(([0.0, -0.0], [0.0, -0.0, 1.0, NAN], [-INF], np.arange(10000.0))):
+            x, params = drawn(values, shape, seed).astype(np.float32), MaxParams(Global(2, seed % 2 == 0), ties)
+            y, saved = MAX.saving(params, x)
+            assert (saved.shape, saved.dtype) == MAX.saves(params, (x.shape, x.dtype)) == (shape[:1], np.int64)
+            assert (settled(y)) == settled(MAX.forward(params, x))
+            planes = x.reshape(shape[0], -1)
+            assert (
+                saved // 2 == [next(i for i, v in enumerate(p) if str(v) == str(p.max()) or v == p.max()) for p in planes]
+            ).all()
+            several = [(np.isnan(p) if np.isnan(p).any() else p == p.max()).sum() > 1 for p in planes]
+            assert (saved % 2 == (several if ties != "first" else 0)).all()
+
+
+def test_a_code_has_one_byte_up_to_256_taps_and_two_up_to_65536():
+    """The last number says that there is no winner, where a window may have no cell."""
+    for taps, dtype in ((255, np.uint8), (256, np.uint8), (257, np.uint16), (65536, np.uint16), (65537, None)):
+        params = MaxParams(Sliding((taps,), taps))
+        x = np.zeros((2, taps * 2), np.float32)
+        x[0, [taps - 1, taps]] = 1
+        kind = MAX.saves(params, (x.shape, x.dtype))
+        assert kind == (None if dtype is None else ((2, 2), np.dtype(dtype)))
+        y, saved = MAX.saving(params, x) if kind else (MAX.forward(params, x), None)
+        g = np.arange(1, 5, dtype=np.float32).reshape(2, 2)
+        (gx,) = MAX.vjp(params, x, g, saved)
+        assert gx[0, taps - 1] == 1
+        assert gx[0, taps] == 2
+        assert gx[1, 0] == 3
+        assert gx.sum() == 10
+        assert y.sum() == 2
+
+
+@pytest.mark.parametrize(("taps", "dtype"), [(255, np.uint8), (256, np.uint16)])
+def test_windows_without_a_cell_have_a_code_of_their_own(taps, dtype):
+    params, x = MaxParams(Sliding((taps,), taps, taps)), np.arange(taps, dtype=np.float32)[None]
+    y, saved = MAX.saving(params, x)
+    assert saved.dtype == dtype
+    assert saved.tolist() == [[np.iinfo(dtype).max, taps - 1, np.iinfo(dtype).max]]
+    assert y.tolist() == [[0, taps - 1, 0]]
+    (gx,) = MAX.vjp(params, x, np.float32([[NAN, 3, NAN]]), saved)
+    assert gx[0, -1] == gx.sum() == 3
+
+
+def test_nothing_is_saved_of_ties_in_windows_nor_of_what_is_cut_within_planes():
+    x = np.zeros((1, 4, 4), np.float32)
+    assert MAX.saves(MaxParams(Sliding((2, 2)), "all"), (x.shape, x.dtype)) is None
+    assert MAX.saves(MaxParams(Sliding((3,), 2)), ((1, 1 << 22), x.dtype)) is None
+    assert MAX.saves(MaxParams(Sliding((3, 3), 2, 1)), ((32, 64, 112, 112), x.dtype)) == ((32, 64, 56, 56), np.uint8)
+
+
+# --- what is made of it ------------------------------------------------------------------------------------------
+
+
+def in_order(params, x, g, saved):
+    """The gradient window after window, each addition rounded."""
+    geometry, gx = params.geometry, np.zeros(x.shape, np.float32)
+    lead, spatial = geometry.split(x.shape)
+    places = places_of(geometry, x.shape, saved).reshape(-1, np.prod(g.shape[len(lead) :]))
+    for plane, found, paid in zip(gx.reshape(-1, np.prod(spatial)), places, g.reshape(places.shape), strict=True):
+        np.add.at(plane, found[found >= 0], paid[found >= 0])
+    return gx
+
+
+@every_geometry
+def test_a_cell_adds_up_its_windows_in_row_major_order(geometry, shape):
+    """Whoever computes it: gathered, scattered, by strips, channels first or last."""
+    params, x = MaxParams(geometry), drawn([0.0, 1.0, 2.0], shape, 1).astype(np.float32)
+    g = np.random.default_rng(2).standard_normal(geometry.out_shape(shape)).astype(np.float32)
+    _, saved = MAX.saving(params, x)
+    expected = settled(in_order(params, x, g, saved))
+    for name in ("contiguous", "channels last", "Fortran"):
+        laid = [LAYOUTS[name](a, geometry.rank, np.random.default_rng(0)) for a in (x, g, saved)]
+        assert settled(MAX.vjp(params, *laid)[0]) == expected
+        assert settled(MAX.vjp(params, *laid[:2])[0]) == expected
+        assert settled(MAX.saving(params, laid[0])[1]) == settled(saved)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_gradient_has_the_same_bits_with_and_without_what_was_saved(seed, monkeypatch):
+    """Any geometry, dtype and layout, any number of threads, small strips and small blocks."""
+    rng = np.random.default_rng([3, seed])
+    monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    monkeypatch.setattr(threads, "chosen", 1)
+    drawn_calls = 0
+    while drawn_calls < 12:
+        rank = int(rng.integers(1, 4))
+        spatial = tuple(int(n) for n in rng.integers(1, (60, 30, 9)[rank - 1], rank))
+        geometry, lead = drawn_geometry(rng, spatial), tuple(int(n) for n in rng.choice([1, 2, 5, 9], rng.integers(0, 3)))
+        try:
+            out = geometry.out_shape((*lead, *spatial))
+        except WindowError:
+            continue
+        dtype, other = DTYPES[rng.integers(len(DTYPES))], FLOATS[rng.integers(len(FLOATS))]
+        x, g = drawn_cells(rng, (*lead, *spatial), rank, dtype), drawn_cells(rng, out, len(out) - len(lead), other)
+        for kernels, params in (
+            (MAX, MaxParams(geometry, str(rng.choice(TIES)))),
+            (MIN, MinParams(geometry, str(rng.choice(TIES)))),
+        ):
+            threads.set_num_threads(int(rng.choice([1, 2, 3])))
+            monkeypatch.setattr(winner_strips, "UNCUT", int(rng.choice([1, 50, 1 << 15])))
+            monkeypatch.setattr(winner_gather, "LONG", int(rng.choice([1, 50, 1024])))
+            winner_gather.kept.__closure__[0].cell_contents.cache_clear()
+            kind = kernels.saves(params, (x.shape, x.dtype))
+            if kind is None:
+                continue
+            names = [str(name) for name in rng.choice([n for n in LAYOUTS if n != "byte-swapped"], 2)]
+            one, two = (LAYOUTS[n](a, rank, rng) if a.ndim else a for n, a in zip(names, (x, g), strict=True))
+            y, saved = kernels.saving(params, one)
+            assert (saved.shape, saved.dtype) == kind
+            assert settled(y) == settled(kernels.forward(params, x))
+            expected = settled(kernels.vjp(params, x, g)[0])
+            assert settled(kernels.vjp(params, one, two, saved)[0]) == expected
+            assert settled(kernels.vjp(params, x, two, np.ascontiguousarray(saved))[0]) == expected
+            drawn_calls += 1
+
+
+@every_geometry
+def test_the_cells_are_not_read_where_the_winners_are_known(geometry, shape):
+    params, x = MaxParams(geometry), np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    g = np.random.default_rng(2).standard_normal(geometry.out_shape(shape)).astype(np.float32)
+    _, saved = MAX.saving(params, x)
+    assert settled(MAX.vjp(params, np.full_like(x, NAN), g, saved)[0]) == settled(MAX.vjp(params, x, g)[0])
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_the_cells_of_a_plane_are_read_only_if_it_has_several_winners(ties):
+    x, params = np.random.default_rng(1).permutation(3 * 35).reshape(3, 5, 7).astype(np.float32), MaxParams(Global(2), ties)
+    g = np.float32([1, 2, 3]).reshape(3, 1, 1)
+    _, saved = MAX.saving(params, x)
+    assert settled(MAX.vjp(params, np.full_like(x, NAN), g, saved)[0]) == settled(MAX.vjp(params, x, g)[0])
+    x[1] = 4
+    (gx,) = MAX.vjp(params, x, g, MAX.saving(params, x)[1])
+    assert gx[1].sum() == {"first": 2, "all": 70, "split": np.full(35, np.float32(2 / 35)).sum()}[ties]
+    assert gx[0].sum() == 1
+
+
+@pytest.mark.parametrize("geometry", [Sliding((3, 3), 2, 1), Sliding((7, 7), 1, 3), Global(2)], ids=str)
+def test_a_call_that_is_cut_between_planes_saves_what_the_whole_does(geometry, monkeypatch):
+    x = np.random.default_rng(1).standard_normal((6, 5, 20, 22)).astype(np.float16)
+    g = np.random.default_rng(2).standard_normal(geometry.out_shape(x.shape)).astype(np.float16)
+    params = MaxParams(geometry)
+    y, saved = MAX.saving(params, x)
+    (gx,) = MAX.vjp(params, x, g, saved)
+    monkeypatch.setattr(blocks, "COPIED", 1000)
+    monkeypatch.setattr(entry, "COPIED", 1000)
+    monkeypatch.setattr(blocks, "CELLS", 1000)
+    for cached in (blocks.cut_up, entry.saved_kind):
+        cached.cache_clear()
+    assert blocks.blocks(geometry, x, np.dtype(np.float32)).count > 1
+    again, taps = MAX.saving(params, x)
+    assert settled(again) == settled(y)
+    assert settled(taps) == settled(saved)
+    assert settled(MAX.vjp(params, x, g, taps)[0]) == settled(MAX.vjp(params, x, g)[0]) == settled(gx)
+    for cached in (blocks.cut_up, entry.saved_kind):
+        cached.cache_clear()
