@@ -140,6 +140,9 @@ ROUTES: tuple[tuple[str, Callable[[Op, Sequence[Kind]], bool], Route], ...] = (
 )
 PLAIN = frozenset({np.ndarray})
 
+READY = True
+"""Whether small calls are made as they were prepared. Tests that change how kernels cut up their work say no."""
+
 
 def run(
     op: Op, rule: str, params: Params, *arrays: Any, out: Any = None, needs: Sequence[bool] | None = None, saved: Any = None
@@ -169,7 +172,7 @@ def run(
     choose = route if params.lasting else route.__wrapped__
     compute, ready = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
     try:
-        if ready is not None and plain and out is None and in_a_row(arrays):
+        if ready is not None and READY and plain and out is None and in_a_row(arrays):
             found = ready(*arrays) if saved is None else ready(*arrays, saved)
             return found if needs is None else chosen(found, needs)
         if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):

@@ -116,6 +116,7 @@ RULES = {**OPS, "relu": routed(RELU)}
 def told(case: Case, count: int) -> Iterator[None]:
     """That many threads, however little there is to do."""
     with ExitStack() as stack:
+        stack.enter_context(patch.object(dispatch, "READY", False))
         stack.enter_context(patch.object(threads, "LEAST_WORK", 0))
         stack.enter_context(patch.object(threads, "chosen", count))
         stack.enter_context(patch.object(functions, "LEAST", 0))

@@ -66,10 +66,10 @@ def saves(op: Op, params: Params, tensors: Sequence[torch.Tensor]) -> bool:
     """Whether the forward rule has something to save for the backward pass, and can."""
     if not are_plain(tensors) or is_old_batch(tensors):
         return False
-    dtypes = [COMPUTED.get(tensor.dtype) for tensor in tensors]
-    if None in dtypes or any(tensor.layout != torch.strided or tensor.device.type != "cpu" for tensor in tensors):
-        return False
-    return saved_kind(op, params, *[(tuple(t.shape), dtype) for t, dtype in zip(tensors, dtypes, strict=True)]) is not None
+    for tensor in tensors:
+        if tensor.dtype not in COMPUTED or tensor.layout != torch.strided or tensor.device.type != "cpu":
+            return False
+    return saved_kind(op, params, *[(tuple(t.shape), COMPUTED[t.dtype]) for t in tensors]) is not None
 
 
 class Step(Function):

@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.geometry import Geometry
+from windowgrad.geometry import Geometry, Global
 from windowgrad.kernels.arrays import Array, computed, summed
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
-from windowgrad.kernels.pool.max.entry import least
+from windowgrad.kernels.pool.max.entry import max_saves, payment
+from windowgrad.kernels.pool.max.find import carried, comparable, least, way_of
 from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.winner_codes import codes_of
+from windowgrad.kernels.pool.max.winner_rows import winner_rows
 from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, divisors, sums
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
 from windowgrad.kernels.runtime import threads
@@ -50,10 +53,52 @@ def ready(kernel: Any, out: tuple[int, ...], dtype: np.dtype[Any], *given: Any) 
 
 def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
     (shape, dtype), geometry = kinds[0], params.geometry
-    if rule != "forward" or computed(dtype) != dtype or not is_small(geometry, shape, dtype):
+    if rule not in ("forward", "saving", "vjp") or not is_small(geometry, shape, dtype):
         return None
     p, planes = planned_for(geometry, shape)
-    return ready(max_rows, geometry.out_shape(shape), dtype, least(dtype), p.packed, 0, planes * p.pieces)
+    if rule == "forward":
+        if computed(dtype) != dtype:
+            return None
+        return ready(max_rows, geometry.out_shape(shape), dtype, least(dtype), p.packed, 0, planes * p.pieces)
+    if isinstance(geometry, Global) or (kind := max_saves(params, kinds[0])) is None:
+        return None
+    if comparable(dtype) != dtype or dtype.kind != "f" or kinds[-1][1] != dtype:
+        return None
+    save = saving(params, shape, dtype, *kind)
+    return save if rule == "saving" or save is None else paying(geometry, shape, dtype, save)
+
+
+def saving(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any], kept: tuple[int, ...], code: Any) -> Ready | None:
+    """The maximum and the codes of its winners."""
+    geometry, new, low = params.geometry, np.empty, least(dtype)
+    (lead, spatial), out, carry = geometry.split(shape), geometry.out_shape(shape), carried(dtype)
+    codes, way = codes_of(geometry, spatial), way_of(geometry, spatial, 1, "first", False, dtype.itemsize)
+    if way.by_rows is None:
+        return None
+    plan, last, none = way.by_rows, math.prod(lead) * len(way.strips), codes.none if codes.padded else None
+
+    def call(x: Array) -> tuple[Array, Array]:
+        y, saved = new(out, dtype), new(kept, code)
+        if none is not None:
+            saved.fill(none)
+        winner_rows(x.ravel(), y.ravel(), saved.ravel(), low, carry, plan, 0, last)
+        return y, saved
+
+    return call
+
+
+def paying(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], save: Ready) -> Ready:
+    """The gradient from the codes of the winners, which are found if they were not saved."""
+    (lead, spatial), new = geometry.split(shape), np.empty
+    kernel, plan, parts = payment(geometry, spatial, 1)
+    last = math.prod(lead) * parts
+
+    def call(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+        found, gx = save(x)[1] if saved is None else saved, new(shape, dtype)
+        kernel(found.ravel(), g.ravel(), gx.ravel(), plan, 0, last)
+        return (gx,)
+
+    return call
 
 
 def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:

@@ -19,7 +19,7 @@ from windowgrad.kernels.pool.max import winner_strips
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, grid_shape, laid_out_for, least
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
-from windowgrad.kernels.pool.max.winner_codes import Codes, codes_of
+from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
 from windowgrad.kernels.pool.max.winner_gather import gather_plan, winner_gather
 from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter
@@ -112,7 +112,7 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     p, planes = planned(params, x)
     values, tangents = paired(x, dx, dtype)
     y = empty((planes * p.plane_out,), tangents.dtype)
-    given, bound = (values, tangents, y, params.ties == "split"), (least(values.dtype), carried(values))
+    given, bound = (values, tangents, y, params.ties == "split"), (least(values.dtype), carried(values.dtype))
     if p.is_one_row:
         run(partial(tied_in_place, *given, p.packed), planes, x.nbytes)
     else:
@@ -201,11 +201,12 @@ def max_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None = None) -
         return (tied_vjp(params, x, g),)
     spatial = params.geometry.split(x.shape)[1]
     layout, _ = laid_out_for(params, x, x.shape, is_channels_last(x, params.geometry, x.shape))
-    codes, dtype = codes_of(params.geometry, spatial), derivative_of(x.dtype, g.dtype)
+    dtype = derivative_of(x.dtype, g.dtype)
     found = flat(layout.stored(saved)) if saved is not None else found_codes(params, x, *only(compared(layout.stored(x))))
     gradients = added(layout.stored(g)).astype(sum_dtype(x.dtype, dtype), copy=False)
     gx = empty((x.size,), gradients.dtype)
-    pay(codes, params.geometry, spatial, layout.channels, layout.planes, (found, gradients, gx))
+    kernel, packed, parts = payment(params.geometry, spatial, layout.channels)
+    run(partial(kernel, found, gradients, gx, packed), layout.planes * parts, gx.nbytes)
     return (layout.finished(gx, x.shape, dtype),)
 
 
@@ -214,16 +215,13 @@ def only(values: Array) -> tuple[Array, Array]:
     return values, values[:0]
 
 
-def pay(
-    codes: Codes, geometry: Geometry, spatial: tuple[int, ...], channels: int, planes: int, arrays: tuple[Array, ...]
-) -> None:
-    """gx = each gradient at its winner; the arrays are codes, g and gx."""
-    if codes.gathers:
+def payment(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> tuple[Any, Array, int]:
+    """The kernel that gives each gradient to its winner, its plan, and into how many parts it takes a plane."""
+    if codes_of(geometry, spatial).gathers:
         packed = gather_plan(geometry, spatial, channels)
-        run(partial(winner_gather, *arrays, packed), planes * int(packed[0]), arrays[2].nbytes)
-    else:
-        packed = scatter_plan(geometry, spatial, channels)
-        run(partial(winner_scatter, *arrays, packed), planes * int(packed[6]), arrays[2].nbytes)
+        return winner_gather, packed, int(packed[0])
+    packed = scatter_plan(geometry, spatial, channels)
+    return winner_scatter, packed, int(packed[6])
 
 
 def sum_dtype(primal: Any, dtype: Any) -> Any:
@@ -265,7 +263,7 @@ def tied_vjp(params: MaxParams, x: Array, g: Array) -> Array:
         if p.is_one_row:
             tied_in_place_back(*given, split, p.packed, first, last)
         else:
-            tied_columns_back(*given, split, least(values.dtype), carried(values), strips, p.packed, first, last)
+            tied_columns_back(*given, split, least(values.dtype), carried(values.dtype), strips, p.packed, first, last)
 
     run(task, layout.planes * len(strips), x.nbytes)
     return layout.finished(gx, x.shape, dtype)

@@ -49,9 +49,9 @@ def comparable(dtype: Any, itemsize: int = 4) -> Any:
     return found if found.itemsize >= itemsize else np.dtype(f"{'f' if is_float(found) else 'i'}{itemsize}")
 
 
-def carried(x: Array) -> Array:
-    """An empty array of the dtype in which kernels carry names: an integer as wide as x."""
-    return np.empty(0, np.int32 if x.itemsize == 4 else np.int64)
+def carried(dtype: Any) -> Array:
+    """An empty array of the dtype in which kernels carry names: an integer as wide as the cells."""
+    return np.empty(0, np.int32 if dtype.itemsize == 4 else np.int64)
 
 
 def reduces_rows(p: Plan, channels: int = 1) -> bool:
@@ -102,6 +102,13 @@ def made(
 kept = keep(made)
 
 
+def way_of(geometry: Geometry, spatial: tuple[int, ...], channels: int, form: Form, places: bool, itemsize: int) -> Way:
+    """How winners are found in planes of this shape; small ones are kept."""
+    size = plan(geometry, spatial, channels, form == "together").size
+    limits = winner_strips.UNCUT, winner_strips.SPANS
+    return kept(size, geometry, spatial, channels, form, places, lanes_of(itemsize), *limits)
+
+
 def place_names(p: Plan) -> Names:
     """Winners by their places in the plane."""
     taps = np.arange(p.kernel, dtype=np.int64) * p.step
@@ -124,13 +131,11 @@ def find(
     params: MaxParams, layout: Layout, form: Form, values: Array, spatial: tuple[int, ...], y: Array, found: Array
 ) -> None:
     """y and found = the value and the name of each window's first winner; y may be empty. Names of 64 bits are places."""
-    limits, lanes = (winner_strips.UNCUT, winner_strips.SPANS), lanes_of(values.itemsize)
-    key = params.geometry, spatial, layout.channels, form, found.dtype == np.int64, lanes, *limits
-    way = kept(layout.plan.size, *key)
+    way = way_of(params.geometry, spatial, layout.channels, form, found.dtype == np.int64, values.itemsize)
 
     def task(first: int, last: int) -> None:
         if way.by_rows is not None:
-            winner_rows(values, y, found, least(values.dtype), carried(values), way.by_rows, first, last)
+            winner_rows(values, y, found, least(values.dtype), carried(values.dtype), way.by_rows, first, last)
         else:
             winner_search(values, y, found, way.names, way.strips, layout.plan.packed, first, last)
 

@@ -1,0 +1,10 @@
+"""Tests of kernels change the limits from which on work is cut up; calls that were prepared before would not see them."""
+
+import pytest
+
+from windowgrad import dispatch
+
+
+@pytest.fixture(autouse=True)
+def nothing_prepared(monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", False)
