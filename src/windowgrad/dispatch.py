@@ -189,18 +189,24 @@ def run(
 
 def run_saving(op: Op, params: Params, *arrays: Any) -> tuple[Any, Any]:
     """(the result of the forward rule, an array for its vjp that spares it work; None where there is nothing to save)."""
-    plain = op.facts is not None and params.lasting and PLAIN.issuperset(map(type, arrays))
+    plain = may_save(op) and params.lasting and PLAIN.issuperset(map(type, arrays))
     if plain and saved_kind(op, params, *[(array.shape, array.dtype) for array in arrays]) is not None:
         y, saved = run(op, "saving", params, *arrays)
         return y, saved
     return run(op, "forward", params, *arrays), None
 
 
+@lru_cache(maxsize=256)
+def may_save(op: Op) -> bool:
+    return op.facts is not None and loaded(op.facts.kernels).saves is not None
+
+
 @lru_cache(maxsize=1024)
 def saved_kind(op: Op, params: Params, *kinds: Kind) -> Kind | None:
     """The shape and dtype of what is saved of arrays of these kinds; None if that is nothing."""
     compute, _ = route(op, "forward", params, *kinds)
-    if compute is not by_kernel or (saves := loaded(facts_of(op).kernels).saves) is None:
+    saves = loaded(facts_of(op).kernels).saves if compute is by_kernel else None
+    if saves is None:
         return None
     return saves(params, *((shape, dtype.newbyteorder("=")) for shape, dtype in kinds))
 
@@ -221,8 +227,8 @@ def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> No
 
 
 def chosen(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:
-    if all(needs) and len(gradients) == len(needs):
-        return tuple(gradients)
+    if type(gradients) is tuple and len(gradients) == len(needs) and all(needs):
+        return gradients
     return tuple(g if need else None for g, need in zip(gradients, needs, strict=True))
 
 

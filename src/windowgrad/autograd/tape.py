@@ -147,7 +147,7 @@ class Tape:
         try:
             if asked is not None:
                 value, index = run(step.op, asked, step.params, *values)
-            elif needed and step.rule == "forward":
+            elif needed and step.rule == "forward" and step.op.facts is not None:
                 value, saved = run_saving(step.op, step.params, *values)
             else:
                 value = step.run(values)

@@ -50,8 +50,8 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...
         for y, part in zip(ys, gs, strict=True):
             if _is_of(y, tape):
                 starts[y.id] = plus(starts.get(y.id), as_derivative(part))
-        found = tape.walk(starts, range(len(xs)))
-        pulled: tuple[Any, ...] = trees.unflatten(structure, [found[i] for i in range(len(xs))])
+        found = tape.walk(starts, range(len(xs)))  # in their order
+        pulled: tuple[Any, ...] = trees.unflatten(structure, list(found.values()))
         return pulled
 
     return trees.unflatten(out, results), pull

@@ -113,7 +113,7 @@ def _as_values(name: str, leaves: Sequence[Any], structure: Any) -> list[Any]:
 def matched(name: str, tree: Any, structure: Any, like: Sequence[Any], what: str) -> list[Any]:
     """The leaves of `tree`, which must have the structure and the shapes of `like`."""
     leaves, given = flatten(tree)
-    if given != structure:
+    if given is not structure and given != structure:
         raise WindowError(f"{name}: must have the same structure as {what}: {_plain(structure)}, not {_plain(given)}")
     leaves = _as_values(name, leaves, structure)
     for i, (leaf, right) in enumerate(zip(leaves, like, strict=True)):

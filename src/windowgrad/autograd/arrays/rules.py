@@ -71,9 +71,11 @@ def pushed(jvp: Rule, params: Params, *arrays: Any) -> Any:
 
 def pulled(vjp: Rule, params: Params, *arrays: Any, needs: Sequence[bool] | None = None) -> tuple[Any, ...]:
     """The gradients of the inputs, each in the shape and dtype of its input; None is zero, or not in `needs`."""
-    *xs, _ = arrays
-    gradients = asked(vjp, params, *arrays, needs=needs)
-    return tuple(None if g is None else in_dtype_of(x, sum_to(g, x.shape)) for x, g in zip(xs, gradients, strict=True))
+    found = list(asked(vjp, params, *arrays, needs=needs))
+    for place, (x, g) in enumerate(zip(arrays[:-1], found, strict=True)):
+        if g is not None and (g.shape != x.shape or g.dtype != x.dtype):
+            found[place] = in_dtype_of(x, sum_to(g, x.shape))
+    return tuple(found)
 
 
 def in_dtype_of(x: Any, dx: Any) -> Any:
