@@ -196,7 +196,7 @@ def test_the_table_has_a_line_for_each_node():
     tape = wg.Tape(timed=True)
     small_network(tape)
     lines = str(tape).splitlines()
-    assert lines[0].split() == ["id", "op", "shape", "dtype", "parents", "bytes", "time"]
+    assert lines[0].split() == ["id", "op", "shape", "dtype", "parents", "bytes", "saved", "time"]
     assert [line.split()[:2] for line in lines[1:4]] == [["0", "x"], ["1", "w"], ["2", "b"]]
     assert "max_pool2d(kernel=(2, 2), stride=(2, 2))" in lines[5]
     assert "(2, 3, 6, 6)  float64  0 1 2" in lines[4]
