@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from windowgrad.bridges.jax.host import Like, Needs, given
-from windowgrad.bridges.jax.primitives import kinds
+from windowgrad.bridges.jax.host import FORWARD, Like, Needs, given
+from windowgrad.bridges.jax.primitives import kinds, saved_like
 from windowgrad.params import ConvParams, Params, Shape
 from windowgrad.spec.op import Op
 
@@ -64,12 +64,12 @@ def at_front(array: Any, place: int | None, size: int) -> Any:
     return jnp.broadcast_to(array, (size, *array.shape)) if place is None else jnp.moveaxis(array, place, 0)
 
 
-def roles(op: Op, rule: str, count: int, needs: Needs) -> tuple[list[str], list[str]]:
-    """What the arrays of a primitive are, and what its results are."""
-    if rule in ("forward", "with_indices"):
-        return list(op.inputs[:count]), ["y", "y"] if rule == "with_indices" else ["y"]
+def roles(op: Op, rule: str, count: int, needs: Needs, has_saved: bool) -> tuple[list[str], list[str]]:
+    """What the arrays of a primitive are, and what its results are. What is saved has the batch axes of the output."""
+    if rule in FORWARD:
+        return list(op.inputs[:count]), ["y"] if rule == "forward" else ["y", "y"]
     inputs = op.inputs[: len(needs)]
-    known = [name for name, here in zip(inputs, given(op, rule, needs), strict=True) if here]
+    known = [name for name, here in zip(inputs, given(op, rule, needs), strict=True) if here] + ["y"] * has_saved
     if rule == "jvp":
         return [*known, *inputs], ["y"]
     return [*known, "y"], [name for name, need in zip(inputs, needs, strict=True) if need]
@@ -85,10 +85,11 @@ def batched(
     params: Params,
     needs: Needs = (),
     like: Like = (),
+    has_saved: bool = False,
 ) -> tuple[list[Any], list[int]]:
     """The results of a primitive over a new axis, which stands in the given places of the arrays or is not there (None)."""
     size = next(a.shape[place] for a, place in zip(arrays, places, strict=True) if place is not None)
-    taken, made = roles(op, rule, len(arrays), needs)
+    taken, made = roles(op, rule, len(arrays), needs, has_saved)
     axis: First | Channels = First(size)
     own = {role for role, place in zip(taken, places, strict=True) if place is not None} | set(made)
     if isinstance(params, ConvParams) and not own.issubset(IMAGES):
@@ -96,11 +97,34 @@ def batched(
             return nothing(op, rule, arrays, places, params, needs, like)
         axis, params = Channels(size, params.window.rank), replace(params, groups=params.groups * size)
     static: dict[str, Any] = {"params": params}
+    whole = [jax.ShapeDtypeStruct(axis.shape(r, a.shape), a.dtype) for r, a in zip(op.inputs, like or (), strict=False)]
+    inserted = list(map(axis.inserted, taken, arrays, places))
+    if (rule == "saving" or has_saved) and saved_like(op, params, whole or inserted) is None:
+        return unsaved(bind, op, rule, inserted, made, whole, params, needs)
     if like:
-        inputs = zip(op.inputs, like, strict=False)
-        static |= {"needs": needs, "like": tuple(jax.ShapeDtypeStruct(axis.shape(r, a.shape), a.dtype) for r, a in inputs)}
-    results = bind(*map(axis.inserted, taken, arrays, places), **static)
-    return list(map(axis.taken_out, made, results)), [0] * len(made)
+        static |= {"needs": needs, "like": tuple(whole), "has_saved": has_saved}
+    return list(map(axis.taken_out, made, bind(rule, *inserted, **static))), [0] * len(made)
+
+
+def unsaved(
+    bind: Callable[..., list[Any]],
+    op: Op,
+    rule: str,
+    arrays: Sequence[Any],
+    made: Sequence[str],
+    like: Sequence[Any],
+    params: Params,
+    needs: Needs,
+) -> tuple[list[Any], list[int]]:
+    """The results of a rule of a reduction that would save, or use what was saved, where so many images save nothing."""
+    if rule == "saving":
+        size, *_ = arrays[0].shape
+        one = jax.ShapeDtypeStruct(arrays[0].shape[1:], arrays[0].dtype)
+        kept = kinds(op, rule, [one], params)[1]
+        return [*bind("forward", *arrays, params=params), jnp.zeros((size, *kept.shape), kept.dtype)], [0, 0]  # nobody reads it
+    known = sum(given(op, rule, needs))
+    rest = [*arrays[:known], *arrays[known + 1 :]]
+    return bind(rule, *rest, params=params, needs=needs, like=tuple(like), has_saved=False), [0] * len(made)
 
 
 def nothing(

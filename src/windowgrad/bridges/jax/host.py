@@ -20,6 +20,9 @@ Array = np.ndarray[Any, Any]
 Like = tuple[jax.ShapeDtypeStruct, ...]  # the inputs of an operator by shape and dtype, of those too that a rule is not given
 Needs = tuple[bool, ...]
 
+FORWARD = ("forward", "with_indices", "saving")
+"""The rules that take the inputs of an operator and nothing else; the last one's second result is for its vjp."""
+
 
 def factors(op: Op) -> int:
     """How many inputs come before the optional ones: a linear operator is linear in each of them alone."""
@@ -35,17 +38,25 @@ def given(op: Op, rule: str, needs: Needs) -> list[bool]:
 
 
 def computed(
-    op: Op, rule: str, arrays: Sequence[Array], params: Params, needs: Needs = (), like: Like = (), out: Any = None
+    op: Op,
+    rule: str,
+    arrays: Sequence[Array],
+    params: Params,
+    needs: Needs = (),
+    like: Like = (),
+    has_saved: bool = False,
+    out: Any = None,
 ) -> Sequence[Array]:
     """What a primitive gives, as NumPy arrays."""
-    if rule in ("forward", "with_indices"):
+    if rule in FORWARD:
         results = run(op, rule, params, *arrays, out=out)
         return (results,) if rule == "forward" else results
     rest = iter(arrays)
     inputs = [next(rest) if here else np.zeros(a.shape, a.dtype) for a, here in zip(like, given(op, rule, needs), strict=True)]
+    saved = next(rest) if has_saved else None
     if rule == "jvp":
         return (run(op, rule, params, *inputs, *rest),)
-    return [g for g in run(op, rule, params, *inputs, *rest, needs=needs) if g is not None]
+    return [g for g in run(op, rule, params, *inputs, *rest, needs=needs, saved=saved) if g is not None]
 
 
 def narrowed(result: Array, dtype: np.dtype[Any]) -> Array:

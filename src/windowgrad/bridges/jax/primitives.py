@@ -1,7 +1,8 @@
 """One primitive per operator and rule: what it gives by shape and dtype, computed now, or called by a compiled program.
 
 Every primitive has a list of results. Its parameters are the operator's record; the derivatives also say which gradients are
-wanted (`needs`) and what all inputs are like (`like`), for they are given only the inputs they depend on.
+wanted (`needs`) and what all inputs are like (`like`), for they are given only the inputs they depend on, and whether after
+them comes what the forward rule saved (`has_saved`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from windowgrad.bridges.jax import host
-from windowgrad.dispatch import result_dtype
+from windowgrad.dispatch import result_dtype, saved_kind
 from windowgrad.dtypes import derivative_of
 from windowgrad.errors import KindError
 from windowgrad.output import INDICES
@@ -57,7 +58,13 @@ def check_platforms(name: str, platforms: Sequence[str]) -> None:
 
 
 def kinds(
-    op: Op, rule: str, arrays: Sequence[Any], params: Params, needs: host.Needs = (), like: host.Like = ()
+    op: Op,
+    rule: str,
+    arrays: Sequence[Any],
+    params: Params,
+    needs: host.Needs = (),
+    like: host.Like = (),
+    has_saved: bool = False,
 ) -> list[jax.ShapeDtypeStruct]:
     """The shapes and dtypes of the results."""
     inputs: Sequence[Any] = like or arrays
@@ -68,7 +75,17 @@ def kinds(
     out, dtype = params.out_shape(*(a.shape for a in inputs)), result_dtype(op, dtypes)
     if rule == "jvp":
         dtype = derivative_of(dtype, np.result_type(*(a.dtype for a in arrays[-len(inputs) :])))
+    if rule == "saving":
+        kept = saved_like(op, params, inputs)
+        assert kept is not None
+        return [struct(out, dtype), kept]
     return [struct(out, dtype)] + ([struct(out, INDICES)] if rule == "with_indices" else [])
+
+
+def saved_like(op: Op, params: Params, inputs: Sequence[Any]) -> jax.ShapeDtypeStruct | None:
+    """What the forward rule saves of such inputs for its vjp; None if nothing, or if JAX would narrow it."""
+    kind = saved_kind(op, params, *((tuple(a.shape), np.dtype(a.dtype)) for a in inputs)) if params.lasting else None
+    return None if kind is None or struct(*kind).dtype != kind[1] else struct(*kind)
 
 
 def struct(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:

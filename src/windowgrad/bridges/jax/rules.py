@@ -21,7 +21,7 @@ from jax.interpreters import ad, batching
 
 from windowgrad.bridges.jax.batches import batched
 from windowgrad.bridges.jax.host import Like, Needs, factors, given
-from windowgrad.bridges.jax.primitives import kinds, primitive
+from windowgrad.bridges.jax.primitives import kinds, primitive, saved_like
 from windowgrad.ops import routed
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -42,41 +42,42 @@ def differentiable(op: Op, rule: str) -> Any:
     derive, transpose = {
         "forward": (forward_jvp, forward_transpose),
         "with_indices": (forward_jvp, None),
+        "saving": (forward_jvp, None),
         "jvp": (jvp_jvp, jvp_transpose),
         "vjp": (vjp_jvp, vjp_transpose),
     }[rule]
     ad.primitive_jvps[made] = partial(derive, op, rule)
     if transpose is not None:
         ad.primitive_transposes[made] = partial(transpose, op)
-    batching.primitive_batchers[made] = partial(batched, partial(bind, op, rule), op, rule)
+    batching.primitive_batchers[made] = partial(batched, partial(bind, op), op, rule)
     return made
 
 
 # --- the two derivatives -----------------------------------------------------------------------------------------
 
 
-def pushed(op: Op, params: Params, xs: Arrays, dxs: Arrays, like: Like = ()) -> Any:
-    """The jvp."""
+def pushed(op: Op, params: Params, xs: Arrays, dxs: Arrays, like: Like = (), saved: Any = None) -> Any:
+    """The jvp. It carries what the forward rule saved to its transpose, the vjp, which can use it."""
     like, needs = like or likes(xs), (True,) * len(xs)
-    known = chosen(xs, given(op, "jvp", needs))
-    return bind(op, "jvp", *known, *dxs, params=params, needs=needs, like=like)[0]
+    known = [*chosen(xs, given(op, "jvp", needs)), *([] if saved is None else [saved])]
+    return bind(op, "jvp", *known, *dxs, params=params, needs=needs, like=like, has_saved=saved is not None)[0]
 
 
-def pulled(op: Op, params: Params, xs: Arrays, g: Any, needs: Needs = (), like: Like = ()) -> list[Any]:
+def pulled(op: Op, params: Params, xs: Arrays, g: Any, needs: Needs = (), like: Like = (), saved: Any = None) -> list[Any]:
     """The vjp; None in place of a gradient that is not needed."""
     like, needs = like or likes(xs), needs or (True,) * len(xs)
     if not any(needs):
         return [None] * len(needs)
-    known = chosen(xs, given(op, "vjp", needs))
-    return spread(bind(op, "vjp", *known, g, params=params, needs=needs, like=like), needs)
+    known = [*chosen(xs, given(op, "vjp", needs)), *([] if saved is None else [saved])]
+    return spread(bind(op, "vjp", *known, g, params=params, needs=needs, like=like, has_saved=saved is not None), needs)
 
 
-def pushed_some(op: Op, params: Params, xs: Arrays, dxs: Arrays, like: Like) -> Any:
+def pushed_some(op: Op, params: Params, xs: Arrays, dxs: Arrays, like: Like, saved: Any = None) -> Any:
     """The jvp where some tangents are zeros; a factor beside them need not be known. None if all are."""
     if all(map(is_zero, dxs)):
         return None
     if not op.linear:
-        return pushed(op, params, xs, dxs)
+        return pushed(op, params, xs, dxs, saved=saved)
     count = factors(op)
     moving = [not is_zero(dx) for dx in dxs[:count]]
     extra = [zeros(a) if is_zero(db) else db for db, a in zip(dxs[count:], like[count:], strict=True)]
@@ -98,8 +99,11 @@ def per_channel(op: Op, params: Any, bias: Any, like: Like) -> Any:
 
 
 def forward_jvp(op: Op, rule: str, xs: Arrays, dxs: Arrays, *, params: Params) -> tuple[list[Any], list[Any]]:
-    results = bind(op, rule, *xs, params=params)
-    return results, derived(results, [pushed_some(op, params, xs, dxs, likes(xs)), *[None] * len(results[1:])])
+    saves = rule == "saving" or (rule == "forward" and not op.linear and saved_like(op, params, xs) is not None)
+    results = bind(op, "saving" if saves else rule, *xs, params=params)
+    moved = pushed_some(op, params, xs, dxs, likes(xs), results[1] if saves else None)
+    results = results[:1] if rule == "forward" else results
+    return results, derived(results, [moved, *[None] * len(results[1:])])
 
 
 def forward_transpose(op: Op, cts: Arrays, *xs: Any, params: Params) -> list[Any]:
@@ -111,29 +115,29 @@ def forward_transpose(op: Op, cts: Arrays, *xs: Any, params: Params) -> list[Any
 def jvp_jvp(op: Op, rule: str, primals: Arrays, tangents: Arrays, **static: Any) -> tuple[list[Any], list[Any]]:
     params, needs, like = static["params"], static["needs"], static["like"]
     results = bind(op, rule, *primals, **static)
-    xs, dxs = parted(op, rule, primals, needs)
-    exs, ddxs = parted(op, rule, tangents, needs)
+    xs, dxs, saved = parted(op, rule, primals, needs, static["has_saved"])
+    exs, ddxs, _ = parted(op, rule, tangents, needs, static["has_saved"])
     second = None
     if op.linear:
         second = pushed_some(op, params, dxs, exs, like)
     elif op.curve is not None and not any(map(is_zero, exs)):
         second = op.curve(routed(op), params, xs, dxs, exs)
-    return results, derived(results, [added(pushed_some(op, params, xs, ddxs, like), second)])
+    return results, derived(results, [added(pushed_some(op, params, xs, ddxs, like, saved), second)])
 
 
-def jvp_transpose(op: Op, cts: Arrays, *arrays: Any, params: Params, needs: Needs, like: Like) -> list[Any]:
-    xs, dxs = parted(op, "jvp", arrays, needs)
+def jvp_transpose(op: Op, cts: Arrays, *arrays: Any, params: Params, needs: Needs, like: Like, has_saved: bool) -> list[Any]:
+    xs, dxs, saved = parted(op, "jvp", arrays, needs, has_saved)
     unknown = tuple(map(ad.is_undefined_primal, dxs))
-    gradients = pulled(op, params, xs, cts[0], unknown, like) if not is_zero(cts[0]) else [None] * len(dxs)
+    gradients = pulled(op, params, xs, cts[0], unknown, like, saved) if not is_zero(cts[0]) else [None] * len(dxs)
     return [None] * (len(arrays) - len(dxs)) + gradients
 
 
 def vjp_jvp(op: Op, rule: str, primals: Arrays, tangents: Arrays, **static: Any) -> tuple[list[Any], list[Any]]:
     params, needs, like = static["params"], static["needs"], static["like"]
     results = bind(op, rule, *primals, **static)
-    xs, (g,) = parted(op, rule, primals, needs)
-    exs, (dg,) = parted(op, rule, tangents, needs)
-    first = [None] * len(needs) if is_zero(dg) else pulled(op, params, xs, dg, needs, like)
+    xs, (g,), saved = parted(op, rule, primals, needs, static["has_saved"])
+    exs, (dg,), _ = parted(op, rule, tangents, needs, static["has_saved"])
+    first = [None] * len(needs) if is_zero(dg) else pulled(op, params, xs, dg, needs, like, saved)
     second: Sequence[Any] = [None] * len(needs)
     if op.linear:
         second = pulled(op, params, exs, g, beside(op, exs, needs), like)
@@ -142,11 +146,11 @@ def vjp_jvp(op: Op, rule: str, primals: Arrays, tangents: Arrays, **static: Any)
     return results, derived(results, chosen(list(map(added, first, second)), needs))
 
 
-def vjp_transpose(op: Op, cts: Arrays, *arrays: Any, params: Params, needs: Needs, like: Like) -> list[Any]:
+def vjp_transpose(op: Op, cts: Arrays, *arrays: Any, params: Params, needs: Needs, like: Like, has_saved: bool) -> list[Any]:
     """In the gradient; or, of a linear operator, in the factors."""
-    (xs, (g,)), dxs = parted(op, "vjp", arrays, needs), spread(cts, needs)
+    (xs, (g,), saved), dxs = parted(op, "vjp", arrays, needs, has_saved), spread(cts, needs)
     if ad.is_undefined_primal(g):
-        return [None] * (len(arrays) - 1) + [pushed_some(op, params, xs, dxs, like)]
+        return [None] * (len(arrays) - 1) + [pushed_some(op, params, xs, dxs, like, saved)]
     unknown = beside(op, dxs, tuple(map(ad.is_undefined_primal, xs)))
     gradients = pulled(op, params, dxs, g, unknown, like)
     return [*chosen(gradients, given(op, "vjp", needs)), None]
@@ -195,7 +199,9 @@ def spread(items: Sequence[Any], places: Sequence[bool]) -> list[Any]:
     return [next(rest) if place else None for place in places]
 
 
-def parted(op: Op, rule: str, arrays: Arrays, needs: Needs) -> tuple[list[Any], list[Any]]:
-    """The arrays of a derivative: the inputs, None where one is not given, and what comes after them."""
+def parted(op: Op, rule: str, arrays: Arrays, needs: Needs, has_saved: bool) -> tuple[list[Any], list[Any], Any]:
+    """The arrays of a derivative: the inputs, None where one is not given, what is pushed or pulled, and what was saved."""
     places = given(op, rule, needs)
-    return spread(arrays[: sum(places)], places), list(arrays[sum(places) :])
+    known = sum(places)
+    saved = arrays[known] if has_saved else None
+    return spread(arrays[:known], places), list(arrays[known + has_saved :]), saved
