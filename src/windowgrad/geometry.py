@@ -105,8 +105,9 @@ class Geometry(ABC):
 
     def reach(self, o: Sequence[int], spatial: Sequence[int]) -> list[tuple[Cell, Cell]]:
         """The real cells of output `o` in row-major order, each as (position in the kernel, cell)."""
-        sides = []
-        for i, t in self._rows(o, spatial):
+        sides, rows = [], self._rows(o, spatial)
+        memory.refuse_unallocatable([int(t.count[i]) for i, t in rows], TAP_BYTES, "the list of taps")
+        for i, t in rows:
             start, skip = int(t.start[i]), int(t.skip[i])
             sides.append([(skip + j, start + t.step * j) for j in range(int(t.count[i]))])
         return [(tuple(k for k, _ in tap), tuple(c for _, c in tap)) for tap in itertools.product(*sides)]
@@ -120,6 +121,10 @@ class Geometry(ABC):
         rows = self._rows(o, spatial)
         real = math.prod(int(t.count[i]) for i, t in rows)
         return math.prod(int(t.count[i]) + int(t.padded[i]) for i, t in rows) - real
+
+
+TAP_BYTES = 128
+"""What one tap takes in a list, at least."""
 
 
 @dataclass(frozen=True, init=False)

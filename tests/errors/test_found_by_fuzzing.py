@@ -9,6 +9,7 @@ import pytest
 
 import windowgrad as wg
 from windowgrad import nn
+from windowgrad.geometry import Adaptive
 
 REFUSED = {
     "half of a character in a path": lambda: nn.load("\ud800"),
@@ -73,3 +74,8 @@ def test_nesting_is_compared_before_leaves_are_converted():
 def test_a_wrong_leaf_among_many_is_named():
     with pytest.raises(wg.KindError, match=r"primals\[0\]\[2\]\['a'\]: must be a NumPy array, not str"):
         wg.grad(lambda x: x[0])([1.0, 2.0, {"a": "b"}])
+
+
+def test_a_list_of_more_taps_than_memory_holds_is_refused():
+    with pytest.raises(wg.WindowError, match=r"the list of taps of shape \(.*\): needs over .* this machine has"):
+        Adaptive((2,)).taps((0,), (1 << 100000,))
