@@ -147,7 +147,7 @@ def name_of(place: int, row: int, j: int, windows: Any, names: Any) -> int:
         return place if place >= 0 else names.none
     for q in range(windows.ptr[row], windows.ptr[row + 1]):
         after = place - windows.places[q] - windows.start[j]
-        if 0 <= after < windows.count[j] * windows.step:
+        if 0 <= after <= (windows.count[j] - 1) * windows.step:  # beyond its last cell, the window may reach into the next row
             return names.rows[q] + names.skip[j] + after // windows.step  # type: ignore[no-any-return]
     return names.none  # type: ignore[no-any-return]
 
