@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
 from typing import Any
 
 SIZE = 256  # bytes; larger than any C library's fenv_t
@@ -16,7 +15,7 @@ SIZE = 256  # bytes; larger than any C library's fenv_t
 Environment = Any  # a buffer of ctypes, or None where there is nothing to take over
 
 
-def functions() -> tuple[Callable[[Any], int], Callable[[Any], int]] | None:
+def functions() -> tuple[Any, Any] | None:
     """C's fegetenv and fesetenv; None if the C library has none."""
     try:
         library = ctypes.PyDLL("ucrtbase" if sys.platform == "win32" else None)  # keeps the GIL: faster
@@ -26,6 +25,10 @@ def functions() -> tuple[Callable[[Any], int], Callable[[Any], int]] | None:
 
 
 found = functions()
+addresses: tuple[int | None, ...] = tuple(
+    None if each is None else ctypes.cast(each, ctypes.c_void_p).value for each in found or (None, None)
+)
+"""Where fegetenv and fesetenv are, for compiled code."""
 
 
 def current() -> Environment:

@@ -7,6 +7,9 @@ and even when no helper can run: after a failed start, in a forked child, while 
 A share is computed in the state of its caller, whoever computes it: its context variables, of which NumPy's error state is
 one, and its floating-point environment.
 
+A task that is a compiled kernel with its first arguments (`partial`) is shared without Python: helpers that are awake take
+shares without the GIL (`team`).
+
 Where there are CPUs enough, a helper that has nothing to do and a caller that waits both watch for a moment before they
 sleep: most calls come soon after another, and most shares end together.
 """
@@ -14,20 +17,28 @@ sleep: most calls come soon after another, and most shares end together.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from _thread import start_new_thread
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context, copy_context
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from queue import SimpleQueue
+from typing import Any
 
 from windowgrad.arguments import as_int
 from windowgrad.errors import OptionError, show
+from windowgrad.interrupts import put_off
 from windowgrad.kernels.runtime import fenv, spin
+from windowgrad.loading import loading
 
 VARIABLE = "WINDOWGRAD_NUM_THREADS"
 LEAST_WORK = 1 << 19  # bytes; measured: waking a helper takes about 20 µs, in which one thread moves about this much
+LEAST_KERNEL_WORK = 1 << 17  # the same for kernels, whose helpers need not be woken up: about 2 µs
+SHARES = 4  # of a kernel, for each thread: who comes late or is interrupted does less
 MOST_THREADS = 1024  # a typing error should not start a million threads
 
 Task = Callable[[int, int], object]
@@ -103,10 +114,12 @@ class Pool:
     """Helper threads, started when first needed. Python does not wait for them at its end."""
 
     def __init__(self) -> None:
-        self.jobs: SimpleQueue[Job] = SimpleQueue()
+        self.jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self.asleep: deque[None] = deque()  # an entry for each helper that waits for a job and was not called
         self.calls = spin.Word()  # how many there were
         self.lock = threading.Lock()
         self.helpers = 0
+        self.team: Any = None  # what helpers watch for kernels, once there was one
 
     def wake(self, job: Job, count: int) -> None:
         if self.helpers < count:
@@ -114,6 +127,16 @@ class Pool:
         for _ in range(count):
             self.jobs.put(job)
         self.calls.value += 1
+
+    def call(self, count: int) -> None:
+        """Have so many helpers watch the door of the team."""
+        if self.helpers < count:
+            self.start(count)
+        while self.asleep and count:
+            self.jobs.put(None)
+            with suppress(IndexError):  # another caller was faster
+                self.asleep.pop()
+            count -= 1
 
     def start(self, count: int) -> None:
         with self.lock:
@@ -127,10 +150,23 @@ class Pool:
     def serve(self) -> None:
         state.inside = True
         while True:
-            self.jobs.get().help()
             seen = self.calls.value
-            if self.jobs.empty() and may_watch():
-                self.calls.passed(seen)
+            if self.jobs.empty():
+                self.watch(seen)
+            self.asleep.append(None)
+            job = self.jobs.get()
+            if job is not None:  # who called with None has taken away an entry
+                with suppress(IndexError):
+                    self.asleep.pop()
+                job.help()
+                del job  # nothing of it is kept while waiting for the next
+
+    def watch(self, seen: int) -> None:
+        """Until there is a job for Python, or for a moment; meanwhile the team works."""
+        if self.team is not None:
+            self.team.serve(self.calls, seen, may_watch())
+        elif may_watch():
+            self.calls.passed(seen)
 
 
 class State(threading.local):
@@ -141,6 +177,7 @@ state = State()
 pool = Pool()
 ended = spin.Word()  # how many shares were ended by helpers
 chosen: int | None = None
+found: Any = None
 
 
 def run(task: Task, count: int, work: int) -> None:
@@ -149,8 +186,10 @@ def run(task: Task, count: int, work: int) -> None:
     One share runs on the calling thread. All shares have ended when this returns or raises; an exception of any share
     reaches the caller, and then shares not yet begun are dropped. A call from within a share runs on its own thread.
     """
-    threads = 1 if work < LEAST_WORK or count < 2 or state.inside else min(get_num_threads(), count)
-    if threads == 1:
+    threads = 1 if work < LEAST_KERNEL_WORK or count < 2 or state.inside else min(get_num_threads(), count)
+    if threads > 1 and type(task) is partial and launched(task, count, threads):
+        return
+    if threads == 1 or work < LEAST_WORK:
         if count > 0:
             task(0, count)
         return
@@ -176,6 +215,30 @@ def run(task: Task, count: int, work: int) -> None:
             raise error
         finally:
             del error  # its traceback holds this frame: together they would keep the arrays alive
+
+
+def launched(task: partial[object], count: int, threads: int) -> bool:
+    """Whether the task is a kernel, which has now been computed."""
+    team = native()
+    if team is None or type(task.func) is not team.KERNEL or not (address := team.address(task.func, task.args)):
+        return False
+    if pool.team is None:
+        spin.prepare()
+        pool.team = team.Team()
+    pool.call(threads - 1)
+    pool.team.launch(address, task.args, count, min(count, SHARES * threads), threads - 1)
+    return True
+
+
+def native() -> Any:
+    """The module `team`; None before kernels are loaded, and with them Numba."""
+    global found
+    if found is None and "windowgrad.kernels.runtime.jit" in sys.modules:
+        with put_off(), loading:
+            from windowgrad.kernels.runtime import team
+
+            found = team
+    return found
 
 
 def get_num_threads() -> int:

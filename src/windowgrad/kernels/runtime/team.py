@@ -1,0 +1,284 @@
+"""Kernels on several threads without Python: helper threads watch a door in memory, without the GIL, and take shares of a job.
+
+A helper that has to take the GIL first gets it when the caller is in its kernel already, and is then put to sleep and woken up:
+about 100 µs, in which one thread does the whole call. Here a caller writes the address of a compiled kernel and its arguments
+beside the door and opens it; whoever watches takes shares, and so does the caller, until there are none. Then the caller
+closes the door and waits for those who are still inside. Nobody late gets in, so the arguments may be on the caller's stack.
+
+    door:  generation | seats left | helpers inside | open        one word of memory, changed as a whole
+             32 bits      16 bits        15 bits       1 bit
+
+A caller that finds the door taken computes everything itself: the helpers are busy. A share is computed in the floating-point
+environment of the caller. `launch` is compiled once per types of arguments, from the address of the kernel; its code is
+not in it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba._dispatcher import compute_fingerprint
+from numba.core import cgutils, types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.extending import intrinsic
+
+from windowgrad.kernels.runtime import fenv, spin
+from windowgrad.kernels.runtime.jit import kernel
+
+NUMBER, BYTES, SMALL = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
+SHARE = ir.FunctionType(ir.VoidType(), [BYTES, NUMBER, NUMBER])  # (arguments, first, last)
+OPEN, INSIDE, SEAT, GENERATION = 1, 1 << 1, 1 << 16, 1 << 32
+
+DOOR, OWNER, NEXT, JOB, ENVIRONMENT = 0, 32, 64, 96, 128  # places of words; what several threads write is on lines of its own
+SHARE_OF, ARGUMENTS, COUNT, SHARES = range(JOB, JOB + 4)
+WORDS = ENVIRONMENT + fenv.SIZE // 8
+PATIENCE = 1 << 14  # rounds that a caller waits before it offers its CPU to others at every round
+
+
+# --- what callers and helpers do, as LLVM instructions ------------------------------------------------------------
+
+
+class Code:
+    """A function that is being written: the words of a team by their places, and blocks by what they are for."""
+
+    def __init__(self, module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Type]) -> None:
+        self.function = ir.Function(module, ir.FunctionType(result, arguments), name)
+        self.builder = ir.IRBuilder(self.block("entry"))
+        self.team = self.builder.inttoptr(self.function.args[0], NUMBER.as_pointer())
+
+    def block(self, name: str) -> ir.Block:
+        return self.function.append_basic_block(name)
+
+    def go_on(self, block: ir.Block) -> None:
+        self.builder.position_at_end(block)
+
+    def word(self, place: int) -> Any:
+        return self.builder.gep(self.team, [NUMBER(place)])
+
+    def load(self, place: int) -> Any:
+        return self.builder.load_atomic(self.word(place), "acquire", 8)
+
+    def store(self, place: int, value: Any) -> None:
+        self.builder.store_atomic(value, self.word(place), "release", 8)
+
+    def change(self, operation: str, place: int, by: int) -> Any:
+        """The word before the change."""
+        return self.builder.atomic_rmw(operation, self.word(place), NUMBER(by), "acq_rel")
+
+    def call(self, address: int | None, kind: ir.FunctionType, *values: Any) -> None:
+        """A function of this process, if there is one."""
+        if address is not None:
+            self.builder.call(self.builder.inttoptr(NUMBER(address), kind.as_pointer()), values)
+
+    def environment(self, address: int | None) -> None:
+        """C's fegetenv or fesetenv, of the environment beside the door."""
+        self.call(address, ir.FunctionType(SMALL, [BYTES]), self.builder.bitcast(self.word(ENVIRONMENT), BYTES))
+
+    def work(self, further: ir.Block) -> None:
+        """Take shares and compute them until there are none; then go on to `further`."""
+        taking, working = self.block("taking"), self.block("working")
+        builder = self.builder
+        builder.branch(taking)
+        self.go_on(taking)
+        number = self.change("add", NEXT, 1)
+        count, shares = self.load(COUNT), self.load(SHARES)
+        builder.cbranch(builder.icmp_signed("<", number, shares), working, further)
+        self.go_on(working)
+        first = builder.sdiv(builder.mul(count, number), shares)
+        last = builder.sdiv(builder.mul(count, builder.add(number, NUMBER(1))), shares)
+        share = builder.inttoptr(self.load(SHARE_OF), SHARE.as_pointer())
+        builder.call(share, [builder.inttoptr(self.load(ARGUMENTS), BYTES), first, last])
+        builder.branch(taking)
+
+
+def write_run(module: ir.Module) -> None:
+    """run(team, share, arguments, count, shares, helpers): the caller's part."""
+    code = Code(module, "run", ir.VoidType(), [NUMBER, SHARE.as_pointer(), BYTES, NUMBER, NUMBER, NUMBER])
+    builder, (_, share, arguments, count, shares, helpers) = code.builder, code.function.args
+    alone, together, closing, waiting, patient, yielding, ended = (
+        code.block(name) for name in ("alone", "together", "closing", "waiting", "patient", "yielding", "ended")
+    )
+    taken = builder.cmpxchg(code.word(OWNER), NUMBER(0), NUMBER(1), "acq_rel", "acquire")
+    builder.cbranch(builder.extract_value(taken, 1), together, alone)
+    code.go_on(alone)
+    builder.call(share, [arguments, NUMBER(0), count])
+    builder.ret_void()
+    code.go_on(together)
+    for place, value in zip((SHARE_OF, ARGUMENTS), (share, arguments), strict=True):
+        code.store(place, builder.ptrtoint(value, NUMBER))
+    code.store(COUNT, count)
+    code.store(SHARES, shares)
+    code.store(NEXT, NUMBER(0))
+    code.environment(fenv.addresses[0])
+    before = builder.and_(code.load(DOOR), NUMBER(-GENERATION))
+    seats = builder.mul(helpers, NUMBER(SEAT))
+    code.store(DOOR, builder.add(builder.add(before, NUMBER(GENERATION + OPEN)), seats))
+    code.work(closing)
+    code.go_on(closing)
+    code.change("and", DOOR, ~OPEN)
+    builder.branch(waiting)
+    code.go_on(waiting)
+    round_ = builder.phi(NUMBER)
+    round_.add_incoming(NUMBER(0), closing)
+    inside = builder.and_(code.load(DOOR), NUMBER(SEAT - INSIDE))
+    builder.cbranch(builder.icmp_signed("==", inside, NUMBER(0)), ended, patient)
+    code.go_on(patient)
+    after = builder.add(round_, NUMBER(1))
+    round_.add_incoming(after, patient)
+    builder.cbranch(builder.icmp_signed("<", after, NUMBER(PATIENCE)), waiting, yielding)
+    code.go_on(yielding)
+    code.call(address_of("sched_yield"), ir.FunctionType(SMALL, []))
+    round_.add_incoming(NUMBER(PATIENCE), yielding)
+    builder.branch(waiting)
+    code.go_on(ended)
+    code.store(OWNER, NUMBER(0))
+    builder.ret_void()
+
+
+def write_serve(module: ir.Module) -> None:
+    """serve(team, word, seen, rounds): a helper's part, until the word is not `seen` or nothing happened for so many rounds."""
+    code = Code(module, "serve", ir.VoidType(), [NUMBER, NUMBER.as_pointer(), NUMBER, NUMBER])
+    builder, (_, word, seen, rounds) = code.builder, code.function.args
+    names = ("watching", "opened", "entering", "inside", "leaving", "elsewhere", "relaxing", "gone")
+    watching, opened, entering, inside, leaving, elsewhere, relaxing, gone = map(code.block, names)
+    entry = code.function.entry_basic_block
+    builder.branch(watching)
+    code.go_on(watching)
+    done, last = builder.phi(NUMBER), builder.phi(NUMBER)  # rounds, and the generation of the job worked on last
+    done.add_incoming(NUMBER(0), entry)
+    last.add_incoming(NUMBER(0), entry)
+    door = code.load(DOOR)
+    generation, seats = builder.and_(door, NUMBER(-GENERATION)), builder.and_(door, NUMBER(GENERATION - SEAT))
+    free = builder.and_(builder.trunc(door, ir.IntType(1)), builder.icmp_signed("!=", seats, NUMBER(0)))
+    builder.cbranch(builder.and_(free, builder.icmp_signed("!=", generation, last)), opened, elsewhere)
+    code.go_on(opened)
+    entered = builder.cmpxchg(code.word(DOOR), door, builder.add(door, NUMBER(INSIDE - SEAT)), "acq_rel", "acquire")
+    builder.cbranch(builder.extract_value(entered, 1), entering, watching)
+    done.add_incoming(done, opened)
+    last.add_incoming(last, opened)
+    code.go_on(entering)
+    code.environment(fenv.addresses[1])
+    builder.branch(inside)
+    code.go_on(inside)
+    code.work(leaving)
+    code.go_on(leaving)
+    code.change("sub", DOOR, INSIDE)
+    builder.branch(watching)
+    done.add_incoming(NUMBER(0), leaving)
+    last.add_incoming(generation, leaving)
+    code.go_on(elsewhere)
+    after = builder.add(done, NUMBER(1))
+    over = builder.icmp_signed(">=", after, rounds)
+    called = builder.icmp_signed("!=", builder.load_atomic(word, "acquire", 8), seen)
+    builder.cbranch(builder.or_(over, called), gone, relaxing)
+    code.go_on(relaxing)
+    for place in range(1, spin.LOADS + 1):  # of words that nobody writes
+        builder.load_atomic(builder.gep(word, [NUMBER(place)]), "acquire", 8)
+    done.add_incoming(after, relaxing)
+    last.add_incoming(last, relaxing)
+    builder.branch(watching)
+    code.go_on(gone)
+    builder.ret_void()
+
+
+def address_of(name: str) -> int | None:
+    """Where a function of the C library is."""
+    found = llvm.address_of_symbol(name)
+    return None if not found else int(found)
+
+
+@cache
+def compiled() -> tuple[int, Callable[[int, int, int, int], object]]:
+    """The address of `run`, for compiled code, and `serve`, for Python, which it calls without the GIL."""
+    module = ir.Module("team")
+    write_run(module)
+    write_serve(module)
+    with global_compiler_lock:  # no process forks while it is held
+        machine = llvm.Target.from_default_triple().create_target_machine(opt=2)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
+        engine.finalize_object()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))  # it owns the code, in which a thread may be until the process ends
+    number = ctypes.c_int64
+    kind = ctypes.CFUNCTYPE(None, number, ctypes.c_void_p, number, number)
+    return engine.get_function_address("run"), kind(engine.get_function_address("serve"))
+
+
+# --- from a kernel and its arguments to a job ---------------------------------------------------------------------
+
+
+@intrinsic
+def post(typingctx: Any, address: Any, run: Any, team: Any, count: Any, shares: Any, helpers: Any, given: Any) -> Any:
+    """`run` with a share that calls the kernel at `address` with the tuple `given`, a first and a last."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        address, run, *numbers, packed = values
+        kinds = tuple(signature.args[-1].types)
+        called = context.call_conv.get_function_type(types.none, (*kinds, types.intp, types.intp))
+        flat = context.get_arg_packer(kinds).as_arguments(builder, cgutils.unpack_tuple(builder, packed))
+        room = cgutils.pack_struct(builder, [address, *flat])
+        arguments = cgutils.alloca_once_value(builder, room)
+        share = write_share(builder.module, called, room.type)
+        kind = ir.FunctionType(ir.VoidType(), [NUMBER, SHARE.as_pointer(), BYTES, NUMBER, NUMBER, NUMBER])
+        builder.call(
+            builder.inttoptr(run, kind.as_pointer()), [numbers[0], share, builder.bitcast(arguments, BYTES), *numbers[1:]]
+        )
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 6, given), codegen
+
+
+def write_share(module: ir.Module, called: ir.FunctionType, room: ir.Type) -> ir.Function:
+    """share(arguments, first, last) for a kernel that Numba compiled; what it returns, and that is no error, is dropped."""
+    share = ir.Function(module, SHARE, module.get_unique_name("share"))
+    share.linkage = "internal"
+    builder = ir.IRBuilder(share.append_basic_block("entry"))
+    address, *flat = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(share.args[0], room.as_pointer())))
+    result, error = (cgutils.alloca_once(builder, each.pointee) for each in called.args[:2])
+    builder.call(builder.inttoptr(address, called.as_pointer()), [result, error, *flat, *share.args[1:]])
+    builder.ret_void()
+    return share
+
+
+@kernel
+def launch(address: Any, run: Any, team: Any, count: Any, shares: Any, helpers: Any, given: Any) -> None:
+    post(address, run, team, count, shares, helpers, given)
+
+
+KERNEL = type(launch)
+addresses: dict[tuple[Any, bytes], int] = {}
+
+
+def address(function: Any, given: tuple[Any, ...]) -> int:
+    """Where the machine code of a kernel for these arguments, a first and a last is; 0 if it returns something."""
+    key = function, compute_fingerprint(given)
+    if (found := addresses.get(key)) is None:
+        signature = (*map(function.typeof_pyval, given), types.intp, types.intp)
+        function.compile(signature)
+        made = function.overloads[signature]
+        returns = made.signature.return_type != types.none
+        found = addresses[key] = 0 if returns else made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+    return found
+
+
+class Team:
+    """A door for the helpers of one process."""
+
+    def __init__(self) -> None:
+        self.run, self.work = compiled()
+        words = (ctypes.c_int64 * WORDS)()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))  # never freed: a helper may be watching it until the process ends
+        self.door = ctypes.addressof(words)
+
+    def launch(self, address: int, given: tuple[Any, ...], count: int, shares: int, helpers: int) -> None:
+        """The kernel at `address` over range(count), cut into shares, with at most so many helpers."""
+        launch(address, self.run, self.door, count, shares, helpers, given)
+
+    def serve(self, calls: spin.Word, seen: int, watching: bool) -> None:
+        """Work, until there are calls that were not seen, or nothing to do for a moment; not `watching`: if there is a job."""
+        rounds = spin.loop[1] if watching and spin.loop is not None else 1
+        self.work(self.door, ctypes.addressof(calls) + spin.OFFSET, seen, rounds)
