@@ -1,4 +1,5 @@
-"""The convolutions that are measured: every distinct one of two networks, and some of other ranks and directions."""
+"""The convolutions that are measured: every distinct one of two networks, filters of one channel, some of other ranks and
+directions; and random ones (`random_convolutions.py`)."""
 
 from __future__ import annotations
 
@@ -31,11 +32,13 @@ class Case:
     transposed: bool = False
     batch: int = 1
     rule: str = "forward"
+    dtype: str = "float32"
 
     @property
     def place(self) -> str:
         kind = f"{'×'.join(map(str, self.kernel))} s{self.stride}{' depthwise' if self.groups > 1 else ''}"
-        return f"{self.net} {self.ins}→{self.outs} {kind}, {'×'.join(map(str, self.size))}"
+        other = "" if self.dtype == "float32" else f", {self.dtype}"
+        return f"{self.net} {self.ins}→{self.outs} {kind}, {'×'.join(map(str, self.size))}{other}"
 
     @property
     def series(self) -> str:
@@ -46,8 +49,16 @@ class Case:
         return f"{self.rule} {self.place}, batch {self.batch}"
 
     def described(self) -> dict[str, Any]:
-        names = ("net", "rule", "batch", "ins", "outs", "kernel", "stride", "padding", "groups", "transposed", "size")
-        return {name: getattr(self, name) for name in names}
+        names = ("net", "rule", "batch", "ins", "outs", "kernel", "stride", "padding", "groups", "transposed", "size", "dtype")
+        return {"op": "filter" if self.filters else "depthwise" if self.groups > 1 else "conv"} | {
+            name: getattr(self, name) for name in names
+        }
+
+    @property
+    def filters(self) -> bool:
+        """Whether it is what image libraries call a filter: one channel, and the size stays."""
+        same = self.stride == 1 and all(k == 2 * self.padding + 1 for k in self.kernel)
+        return self.ins == self.outs == 1 and same and not self.transposed
 
     @property
     def params(self) -> ConvParams:
@@ -71,13 +82,13 @@ class Case:
     def arrays(self) -> tuple[Array, ...]:
         """x, weight, bias and the gradient of the output."""
         shapes = (*self.shapes, self.params.out_shape(*self.shapes))
-        return tuple(cells(shape, seed) for seed, shape in enumerate(shapes))
+        return tuple(cells(shape, seed, self.dtype) for seed, shape in enumerate(shapes))
 
 
 @lru_cache(maxsize=4)
-def cells(shape: tuple[int, ...], seed: int) -> Array:
+def cells(shape: tuple[int, ...], seed: int, dtype: str) -> Array:
     """Integers from −3 to 3: the sums of any of these cases stay below 2²⁴, so that float32 is exact in whatever order."""
-    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float32)
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
 
 
 # --- the networks ------------------------------------------------------------------------------------------------
@@ -128,6 +139,18 @@ def others() -> Iterator[Case]:
     yield Case("volume", 32, 64, (3, 3, 3), 1, (32, 32, 32), padding=1, batch=2)
     for ins, outs in ((1, 16), (16, 32)):
         yield Case("audio", ins, outs, (9,), 4, (1 << 20,), padding=4)
+    for dtype in ("float32", "float64"):
+        for side, size in (
+            (9, (1 << 22,)),
+            (3, (1024, 1024)),
+            (7, (512, 512)),
+            (11, (481, 637)),
+            (3, (128,) * 3),
+            (5, (61, 96, 96)),
+        ):
+            yield Case("filter", 1, 1, (side,) * len(size), 1, size, padding=side // 2, dtype=dtype)
+    yield replace(layer("ResNet-50", 64, 64, 3, 56), dtype="float64")
+    yield replace(layer("MobileNet-V2", 96, 96, 3, 56, groups=96), dtype="float64")
 
 
 def grid() -> Iterator[Case]:

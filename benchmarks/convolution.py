@@ -1,17 +1,19 @@
-"""How fast convolution is, beside PyTorch (oneDNN), and beside the most multiply-adds that the machine does.
+"""How fast convolution is, beside PyTorch (oneDNN), ONNX Runtime, OpenVINO and SciPy, and beside the peak of the machine.
 
-Rows are every distinct convolution of ResNet-50 and MobileNet-V2, the transposed ones of U-Net, a volume and audio; forward,
-and backward, which is the gradients of input, weight and bias in one call, as either side gives them. Both sides run in turns
-on the same arrays, float32 on two threads, and the best call of each counts, under two settings of the allocator. "of peak" is
-ours against a loop of multiply-adds on registers, measured first in the same run. After all rows comes the memory of one call
-(benchmarks/memory.py).
+Rows are every distinct convolution of ResNet-50 and MobileNet-V2, the transposed ones of U-Net, a volume, audio, and filters of
+one channel; or random ones, with a seed, so that nothing can be tuned to them. forward, and backward, which is the gradients
+of input, weight and bias in one call, as either side gives them. All run in turns on the same arrays, on two threads, and
+the best call of each counts, under two settings of the allocator. "of peak" is ours against a loop of multiply-adds on
+registers, in vectors of 256 or of 512 bits, whichever is faster, measured first in the same run. After all rows comes the
+memory of one call (benchmarks/memory.py).
 
-Before a row is timed, our result is compared with PyTorch's. The cells are small integers, so every sum is exact in float32
-whatever its order: there is no tolerance, and one differing cell stops the benchmark.
+Before a row is timed, our result is compared with those of the others. The cells are small integers, so every sum is exact in
+float32 whatever its order: there is no tolerance, and one differing cell stops the benchmark.
 
     make bench
     python benchmarks/convolution.py --only "forward ResNet-50 64→64 3×3"
     python benchmarks/convolution.py --only "backward MobileNet" --seconds 1 --json here.json --plot here.png
+    python benchmarks/convolution.py --random 60 --seed 1 --allocator warm
 """
 
 from __future__ import annotations
@@ -19,16 +21,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import distribution
 import numpy as np
 import report
-import torch
 from allocators import Timed
 from conv_cases import Array, Case, grid
-from peak import peak
+from conv_peers import PEERS
+from peak import peaks
+from random_convolutions import drawn
 from report import FLOOR, OURS
+from rich.console import RenderableType
 from runner import Benchmark, WrongResultError, main
 from timing import Call, best
 
@@ -43,27 +49,36 @@ def rate(name: str, row: report.Row) -> str:
 
 
 VIEW = report.View(
-    subject="convolution, speed-up over PyTorch",
-    times=(OURS, TORCH),
+    subject="convolution, speed-up over the fastest peer",
+    times=(OURS, *PEERS),
     columns={
         f"{OURS} GF/s": lambda row: rate(OURS, row),
-        f"{TORCH} GF/s": lambda row: rate(TORCH, row),
+        f"{TORCH} GF/s": lambda row: rate(TORCH, row) if TORCH in row.times else "-",
         **report.SPEEDUPS,
         "of peak": lambda row: f"{1 / row.over_floor:.0%}",
     },
     colours={"batch 1 (volume: 2)": "#2f6db3", "batch 16": "#e08a1e"},
     work="flops",
-    packages=("torch",),
+    packages=("torch", "onnxruntime", "openvino", "scipy"),
 )
 
 
 def measured(case: Case, peers: tuple[str, ...], rounds: int, seconds: float) -> Timed:
     """The case, checked and timed."""
-    floor = case.flops / peak()
-    arrays = case.arrays()
-    calls = {OURS: ours(case, *arrays)} | {name: by_torch(case, *arrays) for name in peers}
-    check(case, calls)
+    floor = case.flops / max(peaks(case.dtype).values())
+    calls = checked(case, peers)
     return Timed(best(calls, rounds, seconds) | {FLOOR: floor}, case.flops)
+
+
+def checked(case: Case, peers: tuple[str, ...]) -> dict[str, Call]:
+    """Ours, and those of the peers that have the case; all compute the same."""
+    x, w, b, g = case.arrays()
+    if case.filters:  # a filter of an image library has no bias
+        b = np.zeros_like(b)
+    calls: dict[str, Call] = {OURS: ours(case, x, w, b, g)}
+    calls |= {name: call for name in peers if (call := PEERS[name](case, x, w, b, g)) is not None}
+    check(case, calls)
+    return calls
 
 
 def ours(case: Case, x: Array, w: Array, b: Array, g: Array) -> Call:
@@ -71,29 +86,20 @@ def ours(case: Case, x: Array, w: Array, b: Array, g: Array) -> Call:
     return (lambda: op.forward(params, x, w, b)) if case.rule == "forward" else (lambda: op.vjp(params, x, w, b, g))
 
 
-def by_torch(case: Case, *arrays: Array) -> Call:
-    """The operators under `torch.nn.functional` and its backward; neither records anything for later."""
-    x, w, b, g = map(torch.from_numpy, arrays)
-    rank = len(case.kernel)
-    geometry = (*((step,) * rank for step in (case.stride, case.padding, 1)), case.transposed, (0,) * rank, case.groups)
-    if case.rule == "forward":
-        return torch.inference_mode()(lambda: torch.ops.aten.convolution(x, w, b, *geometry))
-    needed = (True, True, True)
-    return torch.inference_mode()(lambda: torch.ops.aten.convolution_backward(g, x, w, b.shape, *geometry, needed))
-
-
 def check(case: Case, calls: dict[str, Call]) -> None:
-    """Ours is what PyTorch computes, to the last cell. This also warms both up: whatever compiles has compiled."""
-    results = [call() if case.rule == "backward" else (call(),) for call in calls.values()]
+    """Ours is what the peers compute, to the last cell. This also warms all up: whatever compiles has compiled."""
     names = ("input's gradient", "weight's gradient", "bias's gradient") if case.rule == "backward" else ("output",)
-    for name, mine, theirs in zip(names, *results, strict=True):
-        differ = int(np.sum(mine != theirs.numpy()))
-        if mine.dtype != np.float32 or differ:
-            raise WrongResultError(f"{case.name}: {differ} of {mine.size} cells of the {name} are not PyTorch's")
+    results = {who: call() if case.rule == "backward" else (call(),) for who, call in calls.items()}
+    own = results.pop(OURS)
+    for peer, parts in results.items():
+        for name, mine, theirs in zip(names, own, parts, strict=True):
+            differ = int(np.sum(mine != np.asarray(theirs)))
+            if mine.dtype != case.dtype or differ:
+                raise WrongResultError(f"{case.name}: {differ} of {mine.size} cells of the {name} are not those of {peer}")
 
 
-def summary(rows: list[report.Row]) -> list[str]:
-    lines = [f"peak {max(row.work / row.times[FLOOR] for row in rows) / 1e9:.0f} GF/s"]
+def summary(rows: list[report.Row]) -> Iterator[RenderableType]:
+    yield "peak " + ", ".join(f"{rate / 1e9:.0f} GF/s with vectors of {bits} bits" for bits, rate in peaks().items())
     for allocator in rows[0].settings:
         for rule in ("forward", "backward"):
             ratios = [ratio for row in rows if row.case.rule == rule and (ratio := row.over(TORCH, allocator)) is not None]
@@ -101,10 +107,10 @@ def summary(rows: list[report.Row]) -> list[str]:
                 ahead = sum(ratio > 1 for ratio in ratios)
                 mean = report.times(report.geometric_mean(ratios))
                 counted = f"faster in {ahead} of {len(ratios)} rows"
-                lines.append(f"{rule}, {allocator} allocator: {mean} PyTorch (geometric mean), {counted}")
-    slow = sorted((row for row in rows if row.speedup < SLOW), key=lambda row: row.speedup)
-    lines.append(f"below {SLOW}×: {len(slow)} rows")
-    return lines + [f"  {report.times(row.speedup)} {row.case.name}" for row in slow]
+                yield f"{rule}, {allocator} allocator: {mean} PyTorch (geometric mean), {counted}"
+    slow = sorted((row for row in rows if (row.speedup or 1) < SLOW), key=lambda row: row.speedup or 1)
+    yield "\n".join([f"below {SLOW}×: {len(slow)} rows", *(f"  {report.times(row.speedup)} {row.case.name}" for row in slow)])
+    yield from distribution.summary(rows, tuple(PEERS))
 
 
 def memory() -> dict[str, Any]:
@@ -114,7 +120,9 @@ def memory() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    description = "Convolution beside PyTorch."
-    sys.exit(
-        main(Benchmark("convolution", description, list(grid()), (TORCH,), measured, VIEW, summary, seconds=4, also=memory))
+    description = "Convolution beside PyTorch, ONNX Runtime, OpenVINO and SciPy."
+    cases, peers = list(grid()), tuple(PEERS)
+    benchmark = Benchmark(
+        "convolution", description, cases, peers, measured, VIEW, summary, seconds=4, also=memory, random=drawn
     )
+    sys.exit(main(benchmark))

@@ -47,6 +47,61 @@ def test_random_cases_come_from_the_seed_alone_and_have_every_kind():
     assert {shape[0] for shape in images} >= {1, 2, 4, 8, 16, 32}
 
 
+CONVOLUTIONS = """
+from random_convolutions import drawn
+cases = list(drawn(300, 1))
+print(json.dumps({
+    "again": cases == list(drawn(300, 1)),
+    "others": cases != list(drawn(300, 2)),
+    "rules": [case.rule for case in cases[:4]],
+    "flops": max(case.flops for case in cases if case.rule == "forward"),
+    "rows": [[case.batch, case.ins, case.outs, case.kernel, case.stride, case.groups, case.size] for case in cases],
+}))
+"""
+
+
+def test_random_convolutions_come_from_the_seed_alone_and_have_every_kind():
+    found = json.loads(fresh(IMPORTED + CONVOLUTIONS))
+    assert found["again"]
+    assert found["others"]
+    assert found["rules"] == ["forward", "backward"] * 2
+    assert found["flops"] <= 4e9
+    batch, ins, outs, kernels, strides, groups, sizes = zip(*found["rows"], strict=True)
+    assert {len(kernel) for kernel in kernels} == {1, 2, 3}
+    assert {kernel[0] for kernel in kernels} == {1, 3, 5, 7}
+    assert set(strides) == {1, 2}
+    assert {group in (1, channels) for group, channels in zip(groups, ins, strict=True)} == {True}
+    assert any(group > 1 for group in groups)
+    assert any(channels % 16 for channels in outs)
+    assert any(n % 2 for size in sizes for n in size)
+    assert {1, 32} <= set(batch)
+
+
+CONVOLVED = """
+from conv_cases import Case
+from convolution import PEERS, checked
+found = {}
+for case in (
+    Case("some", 3, 5, (3, 3), 2, (9, 8), 1, batch=2), Case("some", 4, 4, (3,), 1, (9,), 1, groups=4),
+    Case("some", 4, 3, (2, 2), 2, (5, 5), transposed=True), Case("filter", 1, 1, (3, 3, 3), 1, (6, 5, 4), 1),
+    Case("filter", 1, 1, (5, 5), 1, (9, 9), 2, dtype="float64"),
+):
+    for rule in ("forward", "backward"):
+        found[f"{rule} {case.place}"] = list(checked(case.__class__(**(vars(case) | {"rule": rule})), tuple(PEERS)))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_every_convolution_is_that_of_its_peers():
+    found = json.loads(fresh(IMPORTED + CONVOLVED, seconds=600))
+    every = ["windowgrad", "PyTorch", "ONNX Runtime", "OpenVINO"]
+    assert found["forward some 3→5 3×3 s2, 9×8"] == every
+    assert found["forward filter 1→1 3×3×3 s1, 6×5×4"] == [*every, "SciPy"]
+    assert found["forward filter 1→1 5×5 s1, 9×9, float64"] == ["windowgrad", "PyTorch", "SciPy"]
+    assert all(who == ["windowgrad", "PyTorch"] for name, who in found.items() if name.startswith("backward"))
+
+
 CHECKED = """
 from cases import Case
 from pooling import PEERS, checked
