@@ -45,7 +45,7 @@ def window_of(rng: Any, kind: str) -> tuple[tuple[int, ...], Sliding]:
     longest = {1: 90, 2: 40, 3: 9}[rank]
     if kind == "three":
         rank, longest = 2, 40
-    kernels = {"pointwise": [1], "three": [3], "planes": [1, 2, 3, 3, 5]}.get(kind, [1, 2, 3])
+    kernels = {"pointwise": [1], "three": [3], "planes": [1, 2, 3, 3, 5], "bands": [1, 2, 3, 3, 5]}.get(kind, [1, 2, 3])
     plain = kind == "pointwise" and rng.integers(5) > 0
     sides = [axis(rng, longest, kernels, not plain) for _ in range(rank)]
     if kind == "three":  # the columns of the kernel, and its moves, are free; rows follow each other nearly always
@@ -62,7 +62,9 @@ def drawn(rng: Any, kind: str) -> tuple[ConvParams, tuple[int, ...], tuple[int, 
     """(parameters, shape of x, shape of the weight); half of them transposed, with any output padding that is allowed."""
     spatial, window = window_of(rng, kind)
     if kind in ("three", "planes"):
-        groups, ins, outs = int(rng.choice([2, 3, 4, 5, 9])), 1, 1
+        groups, ins, outs = int(rng.choice([1, 2, 3, 4, 5, 9])), 1, 1
+    elif kind == "bands":
+        groups, ins, outs = int(rng.choice([1, 1, 2, 3])), 1, 1
     elif kind == "pointwise":
         groups = 1 if rng.integers(8) else 2
         ins, outs = (near(rng, 1, LANES // 2, ROWS, 2 * ROWS, 3 * ROWS, LANES, PANEL, 9 * LANES) for _ in range(2))

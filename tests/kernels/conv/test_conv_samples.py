@@ -17,7 +17,10 @@ PATHS = {  # name: (window, groups, spatial, channels of the input and of the ou
     "pointwise": (Sliding((1, 1), 1), 1, (9, PANEL // 3 + 1), (ROWS + 3, ROWS + 1)),
     "three_rows": (Sliding((3, 3), 1, 1), 5, (6, 11), (5, 5)),
     "shifted": (Sliding((3, 3), 2, 1), 5, (7, 11), (5, 5)),
-    "depthwise": (Sliding((3, 3), 1, 1), 2, (300, 301), (2, 2)),
+    "depthwise": (Sliding((3, 3), 1, 40, 40), 2, (4, 5), (2, 2)),
+    "bands": (Sliding((3, 3), 1, 1), 2, (300, 301), (2, 2)),
+    "in bands if alone": (Sliding((3, 3), 1, 1), 2, (190, 190), (2, 2)),
+    "in bands if alone, 5×5": (Sliding((5, 5), 2, 1), 2, (220, 190), (2, 2)),
     "products": (Sliding((3, 2), 2, 1), 1, (7, 11), (5, 7)),
     "unseen": (Sliding((1, 1), 3), 1, (7, 11), (3, 4)),
 }
@@ -86,7 +89,15 @@ def test_the_paths_are_those_they_are_called(path, transposed):
     _, params, x, w, _, _ = batch(path, transposed, np.float32, np.random.default_rng(0))
     conv = grouped(params, x.shape, w.shape)[0]
     names = {conv.chosen(role, 4)[0].name for role in (FORWARD, INPUT)}
-    assert names == {"products" if path == "unseen" else path}
+    called = {
+        "unseen": "products",
+        "in bands if alone": "three_rows",
+        "in bands if alone, 5×5": "shifted",
+    }
+    assert names == {called.get(path, path)}
+    if "alone" in path:
+        conv = conv.alone
+        assert "bands" in {conv.chosen(role, 4)[0].name for role in (FORWARD, INPUT)}
 
 
 @pytest.mark.parametrize("path", ["pointwise", "products"])

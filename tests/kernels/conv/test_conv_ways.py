@@ -11,6 +11,7 @@ from windowgrad.geometry import Sliding
 from windowgrad.kernels import arrays as cells
 from windowgrad.kernels.conv import share as conv_share
 from windowgrad.kernels.conv.choose import WAYS
+from windowgrad.kernels.conv.depthwise import bands
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.vector.masked import HUGE
@@ -18,9 +19,14 @@ from windowgrad.kernels.vector.registers import ROWS
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 
-KINDS = ("pointwise", "three", "planes", "dense")
+KINDS = ("pointwise", "three", "planes", "dense", "bands")
 CASES = 40
-every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def every_kind(test):
+    return pytest.mark.parametrize("kind", KINDS)(pytest.mark.usefixtures("small_bands")(test))
+
+
 every_float = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
@@ -28,7 +34,18 @@ every_float = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def every_call_is_shared(monkeypatch):
     """However small; and the number of threads is as before afterwards."""
     monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    monkeypatch.setattr(threads, "LEAST_KERNEL_WORK", 0)
     monkeypatch.setattr(threads, "chosen", 1)
+
+
+@pytest.fixture
+def small_bands(kind, monkeypatch):
+    """Bands so small that the planes of the tests have some; what was cut before or is cut here is not kept."""
+    if kind == "bands":
+        monkeypatch.setattr(bands, "BAND", 60)
+        bands.bands.cache_clear()
+    yield
+    bands.bands.cache_clear()
 
 
 def forced(made, role, way, out, adds=False):
@@ -81,6 +98,7 @@ def test_a_kernel_equals_the_exact_one_wherever_its_predicate_holds(kind, dtype,
         "three": {"three_rows", "shifted", "three_weight", "shifted_weight"},
         "planes": {"shifted", "shifted_weight", "depthwise", "depthwise_weight"},
         "dense": {"products", "weight_products"},
+        "bands": {"bands", "bands_weight"},
     }
     assert seen >= wanted[kind]
 
@@ -99,6 +117,7 @@ def test_a_kernel_is_refused_at_the_edge_of_its_predicate(kind, dtype):
         "three": ("three_rows", "three_weight", "depthwise"),
         "planes": ("shifted", "shifted_weight", "depthwise", "depthwise_weight", "three_rows"),
         "dense": (),
+        "bands": ("bands", "bands_weight"),
     }
     assert all(sides[name] == {False, True} for name in edges[kind])
 
@@ -123,6 +142,8 @@ def test_each_share_owns_the_cells_it_reads_and_writes(kind, dtype, monkeypatch)
     """Run without the others, it leaves their cells as they were, and NaN there changes neither its own nor what it tells."""
     for shapes, made in cases(kind, dtype, CASES, lambda rng: lambda size: rng.integers(1, 4, size)):
         for role, way in holding(made):
+            if way.name == "bands_weight":  # shares write sums of their own, which are added up when all are done
+                continue
             expected = made.with_bias(role, made.exact(role))
             for shares in (2, 3, 7):
                 written, parts = np.zeros(expected.size, int), []
@@ -232,6 +253,11 @@ def test_the_kernels_that_are_chosen():
         "depthwise 3×3 s2": (ConvParams(Sliding((3, 3), 2, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
         "depthwise 3×3, large": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),
         "depthwise 3×3 s3, large": (ConvParams(Sliding((3, 3), 3, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),
+        "a small filter": (ConvParams(Sliding((3, 3), 1, 1)), (1, 1, 100, 100), (1, 1, 3, 3)),
+        "a filter": (ConvParams(Sliding((5, 5), 1, 2)), (1, 1, 200, 200), (1, 1, 5, 5)),
+        "a filter of many images": (ConvParams(Sliding((5, 5), 1, 2)), (9, 1, 200, 200), (1, 1, 5, 5)),
+        "a signal": (ConvParams(Sliding((9,), 1, 4)), (1, 1, 100000), (1, 1, 9)),
+        "a volume": (ConvParams(Sliding((3, 3, 3), 1, 1)), (1, 1, 40, 300, 300), (1, 1, 3, 3, 3)),
     }
     chosen = {
         "1×1": ["pointwise", "pointwise", "pointwise_weight"],
@@ -239,8 +265,13 @@ def test_the_kernels_that_are_chosen():
         "3×3": ["products", "products", "weight_products"],
         "depthwise 3×3": ["three_rows", "three_rows", "three_weight"],
         "depthwise 3×3 s2": ["shifted", "shifted", "shifted_weight"],
-        "depthwise 3×3, large": ["depthwise", "depthwise", "depthwise_weight"],
-        "depthwise 3×3 s3, large": ["products", "shifted", "weight_products"],
+        "depthwise 3×3, large": ["bands", "bands", "bands_weight"],
+        "depthwise 3×3 s3, large": ["bands", "shifted", "bands_weight"],
+        "a small filter": ["three_rows", "three_rows", "three_weight"],
+        "a filter": ["bands", "bands", "bands_weight"],
+        "a filter of many images": ["shifted", "shifted", "shifted_weight"],
+        "a signal": ["bands", "bands", "bands_weight"],
+        "a volume": ["bands", "bands", "bands_weight"],
     }
     rng = np.random.default_rng(0)
     for name, shapes in table.items():

@@ -4,7 +4,8 @@
 folder, and is used where it is also `worth` it:
 
     pointwise/   windows of one cell, one group: products of matrices that are read where they stand
-    depthwise/   each channel by itself: three rows at a time, shifted loads of a box, or lists of pieces
+    depthwise/   each channel by itself, one channel too: three rows at a time or shifted loads of a box, large planes in bands;
+                 or lists of pieces
     gemm/        everything else: packed panels
 
 `exact.py` is asked by `entry.py`, for integers, for numbers that are not finite, and for irregular geometries.
@@ -19,7 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.conv.depthwise.ways import LISTS, LISTS_WEIGHT, NINE_WEIGHT, SHIFTED, SHIFTED_WEIGHT, THREE
+from windowgrad.kernels.conv.depthwise.ways import (
+    BANDS,
+    BANDS_WEIGHT,
+    LISTS,
+    LISTS_WEIGHT,
+    NINE_WEIGHT,
+    SHIFTED,
+    SHIFTED_WEIGHT,
+    THREE,
+)
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT, every_product
 from windowgrad.kernels.conv.gemm.ways import PRODUCTS, WEIGHT_PRODUCTS
 from windowgrad.kernels.conv.plan import Array, Shape, is_regular
@@ -29,9 +39,9 @@ from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import ConvParams, TransposeParams
 
 WAYS: dict[int, tuple[Way, ...]] = {
-    FORWARD: (POINTWISE, THREE, SHIFTED, LISTS, PRODUCTS),
-    INPUT: (POINTWISE, THREE, SHIFTED, LISTS, PRODUCTS),
-    WEIGHT: (POINTWISE_WEIGHT, NINE_WEIGHT, SHIFTED_WEIGHT, LISTS_WEIGHT, WEIGHT_PRODUCTS),
+    FORWARD: (POINTWISE, BANDS, THREE, SHIFTED, LISTS, PRODUCTS),
+    INPUT: (POINTWISE, BANDS, THREE, SHIFTED, LISTS, PRODUCTS),
+    WEIGHT: (POINTWISE_WEIGHT, BANDS_WEIGHT, NINE_WEIGHT, SHIFTED_WEIGHT, LISTS_WEIGHT, WEIGHT_PRODUCTS),
 }
 """The kernels of each role, the fastest first. The first that may be used and is worth it is taken; the last may always be."""
 

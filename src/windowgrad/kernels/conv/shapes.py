@@ -56,8 +56,8 @@ class Pass:
 
     @cached_property
     def by_planes(self) -> bool:
-        """Whether each plane of y comes from one plane of x, and there are several."""
-        return self.rows == self.channels == 1 and self.groups > 1
+        """Whether each plane of y comes from one plane of x."""
+        return self.rows == self.channels == 1
 
     @cached_property
     def sizes(self) -> Shape:

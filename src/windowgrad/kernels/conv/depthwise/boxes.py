@@ -94,15 +94,20 @@ class Planes:
 
 
 @lru_cache(maxsize=512)
-def plan(window: Sliding, spatial: Shape, grid: Shape, back: bool) -> Planes | None:
-    """The plan of the forward pass or of the input gradient; None where a box would be too large."""
+def plan(window: Sliding, spatial: Shape, grid: Shape, back: bool, within: tuple[Shape, Shape] | None = None) -> Planes | None:
+    """The plan of the forward pass or of the input gradient; None where a box would be too large.
+
+    `within`: the sizes of the planes that the input and the output are parts of, if they are.
+    """
     ones = (1,) * len(grid)
     if back:
-        return planes(backwards(window, spatial, grid), grid, spatial, ones, window.stride)
-    return planes((forwards(window, spatial, grid),), spatial, grid, window.stride, ones)
+        return planes(backwards(window, spatial, grid), grid, spatial, ones, window.stride, within or (grid, spatial))
+    return planes((forwards(window, spatial, grid),), spatial, grid, window.stride, ones, within or (spatial, grid))
 
 
-def planes(gathers: tuple[Gather, ...], size: Shape, out: Shape, step: Shape, out_step: Shape) -> Planes | None:
+def planes(
+    gathers: tuple[Gather, ...], size: Shape, out: Shape, step: Shape, out_step: Shape, within: tuple[Shape, Shape]
+) -> Planes | None:
     rank = len(size)
     taps = [one.own_axes[3].reshape(-1, rank) for one in gathers]
     if not taps:
@@ -126,7 +131,7 @@ def planes(gathers: tuple[Gather, ...], size: Shape, out: Shape, step: Shape, ou
 
     flat = sum((n - 1) * p for n, p in zip(grid, pitch, strict=True)) + 1
     first, last = [max(0, lo) for lo in low], [min(n, h + 1) for n, h in zip(size, high, strict=True)]
-    outer, x_steps = range(rank - 1), strides(size)
+    outer, x_steps = range(rank - 1), strides(within[0])
     every = product(*(range(first[a], last[a]) for a in outer))
     ins = [(sum(c[a] * x_steps[a] for a in outer) + first[-1], place(c, outer)) for c in every]
     row = range(rank - 1, rank)
@@ -147,7 +152,7 @@ def planes(gathers: tuple[Gather, ...], size: Shape, out: Shape, step: Shape, ou
         phases[-1],
         np.array(apart, np.int64),
         np.array(ins, np.int64).reshape(-1, 2),
-        np.array(list(rows_out(out, out_step, phases, pitch)), np.int64).reshape(-1, 3),
+        np.array(list(rows_out(out, out_step, phases, pitch, strides(within[1]))), np.int64).reshape(-1, 3),
         np.array(starts, np.int64),
         np.array(lists, np.int64).reshape(-1, 2).T.copy(),
         real(grid, pitch, flat),
@@ -164,8 +169,8 @@ def phase_of(origin: int, size: Shape) -> Shape:
     return tuple(found)
 
 
-def rows_out(out: Shape, step: Shape, phases: list[int], pitch: Shape) -> Iterator[tuple[int, int, int]]:
-    outer, y_steps = range(len(out) - 1), strides(out)
+def rows_out(out: Shape, step: Shape, phases: list[int], pitch: Shape, y_steps: Shape) -> Iterator[tuple[int, int, int]]:
+    outer = range(len(out) - 1)
     for o in product(*(range(out[a]) for a in outer)):
         yield (
             sum(o[a] // step[a] * pitch[a] for a in outer),

@@ -1,6 +1,7 @@
 """Each channel by itself, in boxes or from lists: when each kernel may be used, and how threads share the planes.
 
-Boxes are told by `boxes.py`. In the order of `choose.WAYS`: `three_rows`, `shifted`, then lists (`any_geometry.py`).
+Boxes are told by `boxes.py`. In the order of `choose.WAYS`: large planes in bands (`bands.py`), each by one of the next two;
+`three_rows`, `shifted`, then lists (`any_geometry.py`).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from windowgrad.kernels.conv.depthwise.any_geometry import PLANES, depthwise, depthwise_weight
+from windowgrad.kernels.conv.depthwise.bands import BAND, FEW, bands
 from windowgrad.kernels.conv.depthwise.boxes import Planes, together
 from windowgrad.kernels.conv.depthwise.shifted import SUM_VECTORS, shifted
 from windowgrad.kernels.conv.depthwise.shifted_weight import TAPS, shifted_weight
@@ -79,6 +81,31 @@ def may_sum_nine(one: Pass, itemsize: int) -> bool:
 def may_list_planes(one: Pass, itemsize: int) -> bool:
     """`depthwise`, `depthwise_weight`: each plane of y comes from one of x; pixels of a row meet cells at most two apart."""
     return one.by_planes and all(gather.own_axes[2][-1] <= 2 for gather in one.gathers)
+
+
+def several(one: Pass) -> bool:
+    """PLANES of them are computed at once."""
+    return one.groups > 1
+
+
+def may_band(one: Pass, itemsize: int) -> bool:
+    """`three_rows` or `shifted`, band by band: each plane of y comes from one of x, and its parts fit in boxes."""
+    return one.by_planes and len(bands(one)) > 0
+
+
+def may_band_weight(one: Pass, itemsize: int) -> bool:
+    """`three_weight` or `shifted_weight`, band by band, of a forward pass whose bands list every tap of the weight once."""
+    return may_band(one, itemsize) and not one.back and all(may_shift_weight(band.one, itemsize) for band in bands(one))
+
+
+def large(one: Pass) -> bool:
+    """Too large for one box, or for one thread."""
+    return one.planes is None or (one.images * one.groups < FEW and max(one.cells, one.pixels) > BAND)
+
+
+def whole_rows(one: Pass, band: Pass) -> bool:
+    """Whether a band has the rows of its planes as they are, which the kernels of three rows store one after the other."""
+    return one.grid[-1] == band.grid[-1] and one.size[-1] == band.size[-1]
 
 
 # --- how ---------------------------------------------------------------------------------------------------------
@@ -175,9 +202,48 @@ def sum_planes(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool
     return shared(task, -(-one.groups // PLANES), PLANE_WORK * one.work)
 
 
+def in_bands(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
+    """Each band as a convolution of one plane, from and to where it stands in x and y."""
+    parts, planes = bands(one), one.images * one.groups
+    by = [sum_three if whole_rows(one, b.one) and may_sum_three(b.one, y.itemsize) else shift for b in parts]
+
+    def task(first: int, last: int) -> int:
+        strange = 0
+        for job in range(first, last):
+            (plane, number), channel = divmod(job, len(parts)), job // len(parts) % one.groups
+            band, x_at, y_at = parts[number]
+            cells, pixels = x[plane * one.cells + x_at :], y[plane * one.pixels + y_at :]
+            strange |= by[number](band, cells, w[channel * one.taps :], bias[channel:], pixels, adds)
+        return strange
+
+    return shared(task, planes * len(parts), SHIFT_WORK * one.work)
+
+
+def weight_in_bands(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
+    """The weight gradient of every band of every plane by itself; then those of a channel are added up in their order."""
+    parts, planes = bands(one), one.images * one.groups
+    by = [sum_nine if whole_rows(one, b.one) and may_sum_nine(b.one, gw.itemsize) else shift_weight for b in parts]
+    sums = np.empty((planes * len(parts), one.taps), gw.dtype)
+
+    def task(first: int, last: int) -> int:
+        for job in range(first, last):
+            plane, number = divmod(job, len(parts))
+            band, x_at, y_at = parts[number]
+            by[number](band, x[plane * one.cells + x_at :], g[plane * one.pixels + y_at :], bias, sums[job], False)
+        return 0
+
+    shared(task, len(sums), SHIFT_WORK * one.work)
+    with np.errstate(all="ignore"):
+        total = sums.reshape(one.images, one.groups, len(parts), one.taps).sum(axis=(0, 2), dtype=np.float64)
+        gw[: total.size] = total.reshape(-1)
+    return int(any_strange(gw, 0, total.size))
+
+
+BANDS = Way("bands", may_band, in_bands, large)
+BANDS_WEIGHT = Way("bands_weight", may_band_weight, weight_in_bands, large)
 THREE = Way("three_rows", may_sum_three, sum_three)
 SHIFTED = Way("shifted", may_shift, shift)
 NINE_WEIGHT = Way("three_weight", may_sum_nine, sum_nine)
 SHIFTED_WEIGHT = Way("shifted_weight", may_shift_weight, shift_weight)
-LISTS = Way("depthwise", may_list_planes, multiply_planes)
-LISTS_WEIGHT = Way("depthwise_weight", may_list_planes, sum_planes)
+LISTS = Way("depthwise", may_list_planes, multiply_planes, several)
+LISTS_WEIGHT = Way("depthwise_weight", may_list_planes, sum_planes, several)
