@@ -12,6 +12,7 @@ Arrays of the frameworks in `BRIDGES` are known by where their class comes from;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from importlib import import_module
@@ -152,8 +153,8 @@ READY = True
 KNOWN: dict[tuple[Any, ...], tuple[Params, Ready]] = {}
 """The calls that were made, as `route` prepared them, by operator, rule, parameters and kinds of arrays.
 
-Parameters are known by their identity, because their hash takes as long as a small kernel. They stay alive with their entry, so no
-others can have it.
+Parameters are known by their identity, because their hash takes as long as a small kernel. They stay alive with their entry, so
+no others can have it.
 """
 
 MOST_KNOWN = 1024
@@ -373,7 +374,8 @@ def route(op: Op, rule: str, params: Params, *kinds: Kind) -> tuple[Route, Ready
 
 def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> Ready | None:
     """The rule for arrays of these kinds, with everything done that follows from the kinds; None where there is none."""
-    if compute is by_spec or not params.lasting or not all(dtype.isnative for _, dtype in kinds):
+    small = all(dtype.isnative and math.prod(shape) < peak.LEAST for shape, dtype in kinds)
+    if compute is by_spec or not params.lasting or not small:
         return None
     if compute is by_record:
         return partial(in_silence, getattr(op.forward, "numbers", op.forward), params) if rule == "forward" else None
