@@ -162,12 +162,12 @@ MOST_KNOWN = 1024
 
 def known(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Ready | None:
     """The rule as it was prepared for NumPy arrays like these, if kernels can take their cells as they are; else None."""
-    key: list[Any] = [op, rule, id(params)]
+    key: tuple[Any, ...] = op, rule, id(params)
     for array in arrays:
         if type(array) is not np.ndarray or not array.flags.carray:
             return None
-        key += array.shape, array.dtype
-    found = KNOWN.get(tuple(key))
+        key = *key, array.shape, array.dtype
+    found = KNOWN.get(key)
     return None if found is None or not READY else found[1]
 
 
@@ -248,14 +248,16 @@ def on_numpy(
     choose = route if params.lasting else route.__wrapped__
     compute, ready = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
     try:
-        if ready is not None and READY and out is None and are_plain(arrays):
+        if ready is None or not READY or not are_plain(arrays):
+            ready = None
+        elif out is None:
             learn(op, rule, params, arrays, ready)
             found = ready(*arrays) if saved is None else ready(*arrays, saved)
             return found if needs is None else chosen(found, needs)
         if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
             refuse_large(op, rule, params, arrays)
         if out is not None:
-            return write(compute, op, rule, params, arrays, out)
+            return write(compute, ready, op, rule, params, arrays, out)
         told = {} if saved is None or compute is not by_kernel else {"saved": saved}
         if needs is None:
             return compute(op, rule, params, arrays, **told)
@@ -383,14 +385,18 @@ def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[
     return None if prepare is None else prepare(rule, params, *kinds)
 
 
-def write(compute: Route, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:
-    """What `compute` gives, in the arrays of `out`."""
+def write(compute: Route, ready: Ready | None, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:
+    """What `compute` gives, or `ready` if that is not None, in the arrays of `out`."""
     if rule not in ("forward", "with_indices"):
         raise KindError(f"out: only supported by the forward rules, not by {rule}")
     shape = params.out_shape(*(array.shape for array in arrays))
     output.check(rule, out, shape, result_dtype(op, [array.dtype for array in arrays]))
     if rule == "forward":
-        return output.placed(compute(op, rule, params, arrays, out=output.room(out, arrays)), out)
+        room = output.room(out, arrays)
+        if ready is not None and room is not None:
+            ready(*arrays, room)
+            return out
+        return output.placed(compute(op, rule, params, arrays, out=room), out)
     results = compute(op, rule, params, arrays, out=tuple(output.room(part, arrays) for part in out))
     return tuple(map(output.placed, results, out))
 

@@ -31,11 +31,6 @@ class Step(NamedTuple):
     params: Params
     place: int = 0
 
-    @property
-    def name(self) -> str:
-        name = self.op.label or self.op.name
-        return name if self.rule == "forward" else f"{name}.{self.rule}"
-
     def run(self, values: Sequence[Any]) -> Any:
         """The function itself."""
         if self.rule != "vjp":
@@ -83,6 +78,12 @@ class Step(NamedTuple):
         return asked(self.op.curve_back, OPS[self.op.name], self.params, xs, dxs, g, needs=needs)  # type: ignore[no-any-return]
 
 
+def step_name(op: Op, rule: str) -> str:
+    """What errors and drawings call a rule of an operator."""
+    name = op.label or op.name
+    return name if rule == "forward" else f"{name}.{rule}"
+
+
 def pushed(op: Op, params: Params, xs: Sequence[Any], dxs: Sequence[Any]) -> Any:
     """J(x)·dx. Where it is bilinear, f(dx, w) and f(x, dw), of which either may be missing."""
     if not moves(dxs):
@@ -111,7 +112,7 @@ def pulled_at(
 ) -> Sequence[Any]:
     """The same of the inputs at `places`, of which `needs` speaks."""
     found = pulled(op, params, xs, g, among(len(xs), places, tuple(needs)), saved)
-    return [found[place] for place in places]
+    return (found[places[0]],) if len(places) == 1 else [found[place] for place in places]
 
 
 @lru_cache(maxsize=1024)

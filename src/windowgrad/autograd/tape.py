@@ -13,12 +13,10 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from windowgrad.arguments import flag, is_int
 from windowgrad.autograd import drawing
 from windowgrad.autograd.gradients import Gradients
-from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, pulled, pulled_at, zeros_like
+from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, pulled, pulled_at, step_name, zeros_like
 from windowgrad.autograd.tracer import Tracer, as_value, next_level
 from windowgrad.dispatch import run, run_saving
 from windowgrad.errors import KindError, MissingError, OptionError, WindowError, WindowgradError, show
@@ -90,9 +88,9 @@ class Var(Tracer):
         tape = self.tape
         if rule == "forward":
             for array in arrays:
-                if type(array) is not np.ndarray and isinstance(array, Tracer) and array.level > tape.level:
+                if array is not self and isinstance(array, Tracer) and array.level > tape.level:
                     return NotImplemented
-            return tape._record(new(Step, (op, rule, params, 0)), arrays)[0]
+            return tape._record(op, rule, params, arrays)[0]
         return Tracer.__windowgrad__(self, op, rule, params, arrays, needs)
 
     def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
@@ -141,34 +139,37 @@ class Tape:
 
     def record(self, op: Op, params: Params, arrays: Sequence[Any]) -> Var:
         """Compute the forward rule on the values of the variables and append a node for it."""
-        return self._record(Step(op, "forward", params), arrays)[0]
+        return self._record(op, "forward", params, arrays)[0]
 
     def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
         """The same for another rule; for a vjp, one node per gradient."""
         if rule == "vjp":
             needed = [True] * (len(arrays) - 1) if needs is None else needs
-            return tuple(self._record(Step(op, rule, params, i), arrays)[0] if need else None for i, need in enumerate(needed))
+            return tuple(self._record(op, rule, params, arrays, i)[0] if need else None for i, need in enumerate(needed))
         if rule == "with_indices":
-            return self._record(Step(op, "forward", params), arrays, rule)
-        return self._record(Step(op, rule, params), arrays)[0]
+            return self._record(op, "forward", params, arrays, asked=rule)
+        return self._record(op, rule, params, arrays)[0]
 
-    def _record(self, step: Step, arrays: Sequence[Any], asked: str | None = None) -> tuple[Var, Any]:
-        """The variable of a new node, and the indices if they are asked for."""
-        op, rule, params, _ = step
+    def _record(
+        self, op: Op, rule: str, params: Params, arrays: Sequence[Any], place: int = 0, asked: str | None = None
+    ) -> tuple[Var, Any]:
+        """The variable of a new node, and the indices if they are asked for; of a vjp, the gradient of the input at `place`."""
         nodes, values = self.nodes, list(arrays)
         places: list[int] = []
         parents: list[int] = []
         needs: list[bool] = []
-        for place, array in enumerate(arrays):
+        for number, array in enumerate(arrays):
             if isinstance(array, Var):
                 if array.tape is self:
                     node = nodes[array.id]
-                    places.append(place)
+                    values[number] = node.value
+                    places.append(number)
                     parents.append(array.id)
-                    values[place] = node.value
                     needs.append(node.requires_grad)
                 elif not self._mixes:
-                    raise KindError(f"{step.name}: {array!r} belongs to another tape; use its .value, or a leaf of this tape")
+                    raise KindError(
+                        f"{step_name(op, rule)}: {array!r} belongs to another tape; use its .value, or a leaf of this tape"
+                    )
         needed = True in needs
         began = perf_counter() if self._timed else 0.0
         saved = index = None
@@ -176,24 +177,17 @@ class Tape:
             if asked is not None:
                 value, index = run(op, asked, params, *values)
             elif rule != "forward":
-                value = step.run(values)
+                value = Step(op, rule, params, place).run(values)
             elif needed and op.facts is not None:
                 value, saved = run_saving(op, params, *values)
             else:
                 value = run(op, rule, params, *values)
         except WindowgradError as error:
-            error.where = f"{step.name} of nodes {', '.join(drawing.described(self, node) for node in parents)}"
+            error.where = f"{step_name(op, rule)} of nodes {', '.join(drawing.described(self, node) for node in parents)}"
             raise
         seconds = perf_counter() - began if self._timed else None
-        pull: Any = None
-        if needed:
-            if rule != "forward":
-                pull = partial(step.pull_at, tuple(places), values)
-            elif len(parents) < len(values):
-                pull = partial(pulled_at, tuple(places), op, params, values, saved)
-            else:
-                pull = partial(pulled, op, params, values, saved=saved)
-        name = op.label or op.name if rule == "forward" else step.name
+        pull = _puller(op, rule, params, place, values, places, saved) if needed else None
+        name = op.label or op.name if rule == "forward" else step_name(op, rule)
         fields = name, value, tuple(parents), needed, pull, params, seconds, saved, tuple(needs)
         return self._append(new(Node, fields)), index
 
@@ -228,9 +222,9 @@ class Tape:
                 if (g := found.pop(i, None)) is not None:
                     if i in kept:
                         kept[i] = g
-                    node = nodes[i]
-                    if (backward := node.backward) is not None:
-                        for parent, part in zip(node.parents, backward(g, node.needs), strict=False):
+                    _, _, parents, _, backward, _, _, _, needs = nodes[i]
+                    if backward is not None:
+                        for parent, part in zip(parents, backward(g, needs), strict=False):
                             if part is not None:
                                 found[parent] = plus(found[parent], part) if parent in found else part
                 i -= 1
@@ -266,3 +260,14 @@ class Tape:
         return drawing.svg(self)
 
     _repr_svg_ = to_svg  # what a notebook shows
+
+
+def _puller(
+    op: Op, rule: str, params: Params, place: int, values: Sequence[Any], places: Sequence[int], saved: Any
+) -> Callable[[Any, Sequence[bool]], Sequence[Any]]:
+    """How a gradient goes back to the arguments at `places`, of which the values are given."""
+    if rule != "forward":
+        return partial(Step(op, rule, params, place).pull_at, tuple(places), values)
+    if len(places) < len(values):
+        return partial(pulled_at, tuple(places), op, params, values, saved)
+    return partial(pulled, op, params, values, saved=saved)

@@ -82,4 +82,4 @@ def test_nothing_is_saved_where_nobody_will_pull():
 
 
 def test_a_mean_saves_nothing():
-    assert type(wg.avg_pool2d(tensor().requires_grad_(), 2).grad_fn).__name__ == "ForwardBackward"
+    assert wg.avg_pool2d(tensor().requires_grad_(), 2).grad_fn.saved_tensors[1:] == (None,)

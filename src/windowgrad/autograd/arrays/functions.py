@@ -175,12 +175,12 @@ def zero(dtype: np.dtype[Any]) -> Array:
 
 def _gate(params: Params, x: Array, dx: Array) -> Any:
     """By a kernel, or by a mask of bits: NumPy's `where` guesses each cell, and is wrong half of the time."""
-    if x.size < FEW:
-        return np.where(np.less_equal(x, 0), zero(dx.dtype), dx)
     if x.size >= LEAST:
         rectify = _rectify()
         if rectify.fits(x, dx):
             return rectify.gated(x, dx)
+    elif x.size < FEW:
+        return np.where(np.less_equal(x, 0), zero(dx.dtype), dx)
     bits = np.dtype(f"i{dx.dtype.itemsize}")
     mask = np.asarray(np.less_equal(x, 0).view(np.int8) - np.int8(1)).astype(bits, copy=False)
     return np.bitwise_and(mask, dx.view(bits), out=mask).view(dx.dtype)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -49,15 +49,15 @@ def native_op(
 ) -> Op:
     """A record whose forward rule is `numbers` over machine numbers and `objects` over any other scalars."""
     push, pull = partial(pushed, jvp), partial(pulled, vjp, takes_needs(vjp))
-    forward = Forward(numbers, objects)
+    forward: Rule = Forward(numbers, objects)
     return Op(name, params, forward, push, pull, exact, linear, inputs, native=True, composed=composed)
 
 
-class Forward(NamedTuple):
+class Forward:
     """The forward rule. What comes out is an array, also where NumPy gives a scalar for an array without axes."""
 
-    numbers: Rule
-    objects: Rule
+    def __init__(self, numbers: Rule, objects: Rule) -> None:
+        self.numbers, self.objects = numbers, objects
 
     def __call__(self, params: Params, *xs: Array) -> Array:
         for x in xs:
@@ -80,7 +80,7 @@ def pulled(vjp: Rule, chooses: bool, params: Params, *arrays: Any, needs: Sequen
     `chooses` says that the rule takes `needs`.
     """
     found = vjp(params, *arrays) if needs is None or not chooses else vjp(params, *arrays, needs=needs)
-    fitting = []
+    fitting: list[Any] = []
     for place, g in enumerate(found):
         x = arrays[place]
         if g is None or (needs is not None and not needs[place]):

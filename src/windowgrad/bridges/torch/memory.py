@@ -38,7 +38,7 @@ def on_numpy(
 
 
 def on_numpy_saving(op: Op, params: Params, tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The forward rule, and what it saves for its vjp, if anything. That is nobody's result: its cells are in a kernel's order."""
+    """The forward rule, and what it saves for its vjp; None if that is nothing. The order of its cells is the kernel's."""
     y, saved = run_saving(op, params, *all_shared(op, "forward", tensors))
     return result_of(op, "forward", params, tensors, (), 0, y), None if saved is None else torch.from_numpy(saved)
 

@@ -46,7 +46,7 @@ def evaluated(op: Op, rule: str, params: Params, tensors: Sequence[torch.Tensor]
     return stepped(op, rule, params, tensors, needs)
 
 
-def at_once(step: type[Step], *arguments: Any) -> Any:
+def at_once(step: type[Function], *arguments: Any) -> Any:
     """`step.apply` without transforms; by itself it would first bind its arguments to a signature, which takes long."""
     return super(Function, step).apply(*arguments)  # type: ignore[misc]  # its class is PyTorch's C++
 
@@ -73,7 +73,7 @@ def is_recorded(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 def are_unwatched(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether a call with these tensors is no business of a transform, mode, tracer or subclass: PyTorch's backward pass only."""
+    """Whether no transform, mode, tracer or subclass has a word to say in a call with these tensors."""
     return (
         are_plain(tensors)
         and forward_ad._current_level < 0
@@ -93,7 +93,7 @@ class Saving(Function):
     """f(x), with what it saves for its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, op: Op, params: Params, *tensors: torch.Tensor) -> Any:  # type: ignore[override]
+    def forward(ctx: Any, op: Op, params: Params, *tensors: torch.Tensor) -> Any:
         y, saved = on_numpy_saving(op, params, tensors)
         ctx.op, ctx.params = op, params
         ctx.save_for_backward(*tensors, saved)
@@ -101,7 +101,7 @@ class Saving(Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, g: torch.Tensor | None) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: torch.Tensor | None) -> Any:
         (*xs, saved), wanted = ctx.saved_tensors, ctx.needs_input_grad[2:]
         if g is None or torch.is_grad_enabled() or not are_unwatched((g,)):  # it may be differentiated again, or batched
             return None, None, *pulled(ctx.op, ctx.params, xs, g, wanted)

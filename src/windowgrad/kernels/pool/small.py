@@ -1,9 +1,9 @@
 """Calls that are ready to be made: all that follows from parameters, shapes and dtypes is done, and kernel calls are left.
 
 A call from Python of a few microseconds is mostly Python. What `entry` finds out anew for each call (the layout, the plan, the
-dtypes, whether the call is cut up) is the same for every array of a kind, so it is found out once. Which kernel computes a call,
-and what it is told, is said by the functions that `entry` asks too. What is cut into blocks, computed axis by axis, or needs a
-result in another dtype than a kernel's, is left to `entry`.
+dtypes, whether the call is cut up) is the same for every array of a kind, so it is found out once. Which kernel computes a
+call, and what it is told, is said by functions that `entry` asks too. What is cut into blocks or computed axis by axis, and
+results of another dtype than the kernel's, are left to `entry`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INDICES = np.dtype(np.int64)
 
 
 def is_whole(geometry: Geometry, shape: tuple[int, ...], by_axes: bool) -> bool:
-    """Whether a call is computed at once, not cut into blocks; `by_axes` if many rows of a window are an axis after the other."""
+    """Whether a call is not cut into blocks; `by_axes` says that the rule takes windows of many rows axis by axis."""
     if math.prod(shape) == 0 or math.prod(geometry.out_shape(shape)) == 0 or (by_axes and has_many_rows(geometry)):
         return False
     return cut_up(geometry, shape, 1, False, False, True) is None
@@ -52,28 +52,28 @@ def maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[..., Array]:
     return buffers.empty if math.prod(shape) * dtype.itemsize >= buffers.LEAST else np.empty
 
 
-def job(chosen: Chosen, work: int) -> Callable[..., None]:
-    """The kernel as a function of its arrays alone, on several threads if `work` bytes are worth it."""
+def job(chosen: Chosen, work: int) -> Callable[[Array, Array, Array], None]:
+    """The kernel as a function of its three arrays alone, on several threads if `work` bytes are worth it."""
     kernel, given, count = chosen
     if work >= threads.LEAST_WORK:
-        return lambda *arrays: threads.run(partial(kernel, *arrays, *given), count, work)
+        return lambda a, b, c: threads.run(partial(kernel, a, b, c, *given), count, work)
     given = *given, 0, count
-    return lambda *arrays: kernel(*arrays, *given)
+    return lambda a, b, c: kernel(a, b, c, *given)
 
 
 def ready(chosen: Chosen, work: int, shape: tuple[int, ...], dtype: np.dtype[Any], wide: Any = None) -> Ready:
     """The call of a kernel from one array, whose cells are taken as `wide`, to another, which is new or given."""
-    new, (kernel, given, count) = maker(shape, dtype), chosen
+    new, (kernel, told, count) = maker(shape, dtype), chosen
+    given = *told, 0, count
     if work >= threads.LEAST_WORK or wide is not None:
-        compute = job(chosen, work)
 
         def share(x: Array, y: Array | None = None) -> Array:
             y = new(shape, dtype) if y is None else y
-            compute(x.ravel() if wide is None else x.ravel().astype(wide), y.ravel())
+            cells = x.ravel() if wide is None else x.ravel().astype(wide)
+            threads.run(partial(kernel, cells, y.ravel(), *told), count, work)
             return y
 
         return share
-    given = *given, 0, count
 
     def call(x: Array, y: Array | None = None) -> Array:
         if y is None:
@@ -115,7 +115,7 @@ def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
 
 def finding(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], kind: Kind) -> Ready:
     """The values of the winners and their names, which are of this kind; with `wanted=False`, no values."""
-    (lead, spatial), (p, planes) = geometry.split(shape), planned_for(geometry, shape)
+    (_, spatial), (p, planes) = geometry.split(shape), planned_for(geometry, shape)
     way = way_of(geometry, spatial, 1, "first", kind[1] == INDICES, dtype.itemsize)
     kernel, given, parts = finder(way, p, dtype)
     find, none = job((kernel, given, planes * parts), math.prod(shape) * dtype.itemsize), np.empty(0, dtype)
@@ -155,20 +155,20 @@ def paying(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any], kind
     geometry, save, new = params.geometry, saving(params, shape, dtype, kind), maker(shape, dtype)
     (lead, spatial), work = geometry.split(shape), math.prod(shape) * dtype.itemsize
     if isinstance(geometry, Global):
-        pay_planes = job((plane_back, (params.ties == "split", math.prod(spatial)), math.prod(lead)), work)
+        planes, split, cells = math.prod(lead), params.ties == "split", math.prod(spatial)
 
-        def pay(x: Array, *arrays: Array) -> None:
-            pay_planes(x.ravel(), *arrays)
-    else:
-        kernel, plan, parts = payment(geometry, spatial, 1)
-        pay_codes = job((kernel, (plan,), math.prod(lead) * parts), work)
+        def pay_planes(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+            found, gx = save(x, False)[1] if saved is None else saved, new(shape, dtype)
+            threads.run(partial(plane_back, x.ravel(), found.ravel(), g.ravel(), gx.ravel(), split, cells), planes, work)
+            return (gx,)
 
-        def pay(x: Array, *arrays: Array) -> None:
-            pay_codes(*arrays)
+        return pay_planes
+    kernel, plan, parts = payment(geometry, spatial, 1)
+    pay = job((kernel, (plan,), math.prod(lead) * parts), work)
 
     def call(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
         found, gx = save(x, False)[1] if saved is None else saved, new(shape, dtype)
-        pay(x, found.ravel(), g.ravel(), gx.ravel())
+        pay(found.ravel(), g.ravel(), gx.ravel())
         return (gx,)
 
     return call
