@@ -12,8 +12,9 @@ Arrays of the frameworks in `BRIDGES` are known by where their class comes from;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -124,9 +125,21 @@ def by_record(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: 
     return by_numpy(op, params, arrays) if rule == "forward" else getattr(op, rule)(params, *arrays)
 
 
-@np.errstate(all="ignore")
 def by_numpy(op: Op, params: Params, arrays: Sequence[Any]) -> Any:
-    return op.forward(params, *map(native, arrays))
+    return in_silence(op.forward, params, *map(native, arrays))
+
+
+@np.errstate(all="ignore")
+def in_silence(forward: Callable[..., Any], params: Params, *arrays: Any) -> Any:
+    """NaN and infinity are results, not warnings."""
+    return forward(params, *arrays)
+
+
+@np.errstate(all="ignore")
+def array_in_silence(numbers: Callable[..., Any], params: Params, *arrays: Any) -> Any:
+    """The same of a function that may give one of NumPy's scalars, which becomes an array."""
+    y = numbers(params, *arrays)
+    return y if type(y) is np.ndarray else np.asarray(y)
 
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and the dtype of an array: on what its computing depends
@@ -141,7 +154,47 @@ ROUTES: tuple[tuple[str, Callable[[Op, Sequence[Kind]], bool], Route], ...] = (
 PLAIN = frozenset({np.ndarray})
 
 READY = True
-"""Whether small calls are made as they were prepared. Tests that change how kernels cut up their work say no."""
+"""Whether calls are made as they were prepared. Tests that change how kernels cut up their work say no."""
+
+KNOWN: dict[tuple[Any, ...], tuple[Params, Ready]] = {}
+"""The calls that were made, as `route` prepared them, by operator, rule, parameters and kinds of arrays.
+
+Parameters are known by their identity, which takes half of the time that `route` takes to find them by their hash. They stay
+alive with their entry, so no others can have it.
+"""
+
+MOST_KNOWN = 1024
+
+
+def known(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Ready | None:
+    """The rule as it was prepared for NumPy arrays like these, if kernels can take their cells as they are; else None."""
+    key: tuple[Any, ...] = op, rule, id(params)
+    for array in arrays:
+        if type(array) is not np.ndarray or not array.flags.carray:
+            return None
+        key = *key, array.shape, array.dtype
+    found = KNOWN.get(key)
+    return None if found is None or not READY else found[1]
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def first_of(params: Params) -> Params:
+    """The first of all parameters that equal these."""
+    return params
+
+
+def learn(op: Op, rule: str, params: Params, arrays: Sequence[Any], ready: Ready) -> None:
+    """From now on `known` finds `ready`, unless others that equal them came before: who makes them anew does so each time."""
+    if first_of(params) is not params:
+        return
+    if len(KNOWN) >= MOST_KNOWN:
+        KNOWN.clear()
+    key = (part for array in arrays for part in (array.shape, array.dtype))
+    KNOWN[(op, rule, id(params), *key)] = params, ready
+
+
+def no_memory(op: Op, error: MemoryError) -> WindowError:
+    return WindowError(f"{op.name}: not enough memory for temporary arrays ({error})")
 
 
 def run(
@@ -153,47 +206,88 @@ def run(
     `needs` says of each input whether its gradient is wanted of a vjp; what is not wanted is None.
     `saved` is what `run_saving` saved of the same inputs, for the vjp.
     """
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return by_themselves(op, rule, params, arrays, out, needs, saved)
+    if out is None and (ready := known(op, rule, params, arrays)) is not None:
+        try:
+            found = ready(*arrays) if saved is None else ready(*arrays, saved)
+        except MemoryError as error:
+            raise no_memory(op, error) from error
+        return found if needs is None or False not in needs else chosen(found, needs)
+    check_params(op, params)
+    return on_numpy(op, rule, params, arrays, out, needs, saved)
+
+
+def by_themselves(
+    op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any, needs: Sequence[bool] | None, saved: Any
+) -> Any:
+    """The same by the first of the arrays that computes for itself; if none does, they must be of a kind of NumPy's."""
+    check_params(op, params)
+    for array in arrays:
+        announced = computes_itself(type(array))  # type: ignore[arg-type]  # mypy holds that a type has no hash
+        if announced is None:
+            continue
+        if out is not None:
+            name = argument_names(op, rule, len(arrays))[[each is array for each in arrays].index(True)]
+            raise KindError(f"out: only supported with NumPy arrays, but {name} is a {type(array).__qualname__}")
+        if needs is None:
+            result = announced(array, op, rule, params, arrays)
+        else:
+            result = asked(announced, array, op, rule, params, arrays, needs=needs)
+        if result is not NotImplemented:
+            return result
+    for name, array in zip(argument_names(op, rule, len(arrays)), arrays, strict=True):
+        check_array(name, array)
+    return on_numpy(op, rule, params, arrays, out, needs, saved)
+
+
+def check_params(op: Op, params: Params) -> None:
     if type(params) is not op.params:  # a subclass is another operator's
         raise KindError(f"params={show(params, 240)}: must be {op.params.__name__} for {op.name}")
-    if not (plain := PLAIN.issuperset(map(type, arrays))):
-        for place, array in enumerate(arrays):
-            announced = computes_itself(type(array))  # type: ignore[arg-type]  # mypy holds that a type has no hash
-            if announced is None:
-                continue
-            if out is not None:
-                name = argument_names(op, rule, len(arrays))[place]
-                raise KindError(f"out: only supported with NumPy arrays, but {name} is a {type(array).__qualname__}")
-            given = array, op, rule, params, arrays
-            result = announced(*given) if needs is None else asked(announced, *given, needs=needs)
-            if result is not NotImplemented:
-                return result
-        for name, array in zip(argument_names(op, rule, len(arrays)), arrays, strict=True):
-            check_array(name, array)
+
+
+def on_numpy(
+    op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any, needs: Sequence[bool] | None, saved: Any
+) -> Any:
+    """The same on NumPy's arrays, of which some may be of a subclass."""
     choose = route if params.lasting else route.__wrapped__
     compute, ready = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
     try:
-        if ready is not None and READY and plain and out is None and in_a_row(arrays):
+        if ready is None or not READY or not are_plain(arrays):
+            ready = None
+        elif out is None:
+            learn(op, rule, params, arrays, ready)
             found = ready(*arrays) if saved is None else ready(*arrays, saved)
             return found if needs is None else chosen(found, needs)
         if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
             refuse_large(op, rule, params, arrays)
         if out is not None:
-            return write(compute, op, rule, params, arrays, out)
+            return write(compute, ready, op, rule, params, arrays, out)
         told = {} if saved is None or compute is not by_kernel else {"saved": saved}
         if needs is None:
             return compute(op, rule, params, arrays, **told)
         return chosen(compute(op, rule, params, arrays, needs=tuple(needs), **told), needs)
     except MemoryError as error:
-        raise WindowError(f"{op.name}: not enough memory for temporary arrays ({error})") from error
+        raise no_memory(op, error) from error
 
 
 def run_saving(op: Op, params: Params, *arrays: Any) -> tuple[Any, Any]:
     """(the result of the forward rule, an array for its vjp that spares it work; None where there is nothing to save)."""
+    if (ready := known(op, "saving", params, arrays)) is not None:
+        try:
+            y, saved = ready(*arrays)
+        except MemoryError as error:
+            raise no_memory(op, error) from error
+        return y, saved
     plain = may_save(op) and params.lasting and PLAIN.issuperset(map(type, arrays))
     if plain and saved_kind(op, params, *[(array.shape, array.dtype) for array in arrays]) is not None:
         y, saved = run(op, "saving", params, *arrays)
         return y, saved
-    return run(op, "forward", params, *arrays), None
+    y = run(op, "forward", params, *arrays)
+    if (forward := known(op, "forward", params, arrays)) is not None:
+        learn(op, "saving", params, arrays, lambda *arrays: (forward(*arrays), None))
+    return y, None
 
 
 @lru_cache(maxsize=256)
@@ -211,12 +305,9 @@ def saved_kind(op: Op, params: Params, *kinds: Kind) -> Kind | None:
     return saves(params, *((shape, dtype.newbyteorder("=")) for shape, dtype in kinds))
 
 
-def in_a_row(arrays: Sequence[Any]) -> bool:
-    """Whether kernels can take the cells of all arrays as they are."""
-    for array in arrays:  # noqa: SIM110  # `all` of a generator takes longer than a small kernel
-        if not array.flags.carray:
-            return False
-    return True
+def are_plain(arrays: Sequence[Any]) -> bool:
+    """Whether all are arrays of NumPy itself, and kernels can take their cells as they are."""
+    return all(type(array) is np.ndarray and array.flags.carray for array in arrays)
 
 
 def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> None:
@@ -227,9 +318,14 @@ def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> No
 
 
 def chosen(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:
-    if type(gradients) is tuple and len(gradients) == len(needs) and all(needs):
-        return gradients
-    return tuple(g if need else None for g, need in zip(gradients, needs, strict=True))
+    """The gradients in `needs`, None at the places of the others."""
+    if type(gradients) is tuple and len(gradients) == len(needs):
+        for g, need in zip(gradients, needs, strict=False):
+            if not need and g is not None:
+                break
+        else:
+            return gradients
+    return tuple([g if need else None for g, need in zip(gradients, needs, strict=True)])
 
 
 def asked(function: Callable[..., Any], *given: Any, needs: Sequence[bool] | None) -> Any:
@@ -272,7 +368,7 @@ def is_followed(kind: type) -> bool:
 def route(op: Op, rule: str, params: Params, *kinds: Kind) -> tuple[Route, Ready | None]:
     """Who computes with arrays of these kinds, or the error that says why nobody does; what was right is not checked again.
 
-    With it the rule made ready for such arrays, if they are small: for NumPy's own with `flags.carray`.
+    With it the rule made ready for such arrays, if that is possible: for NumPy's own with `flags.carray`.
     """
     names = argument_names(op, rule, len(kinds))
     for name, (_, dtype) in zip(names, kinds, strict=True):
@@ -280,26 +376,36 @@ def route(op: Op, rule: str, params: Params, *kinds: Kind) -> tuple[Route, Ready
     check_shapes(rule, params, names, kinds)
     for _, holds, computed_by in ROUTES:
         if holds(op, kinds):
-            return computed_by, prepared(op, rule, params, kinds) if computed_by is by_kernel else None
+            return computed_by, prepared(computed_by, op, rule, params, kinds)
     raise KindError(f"{op.name}: has no kernels and supports only arrays of objects; use x.astype(object)")
 
 
-def prepared(op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> Ready | None:
-    """The rule for small arrays of these kinds, with everything done that follows from the kinds; None where there is none."""
-    if not params.lasting or not all(dtype.isnative for _, dtype in kinds):
+def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> Ready | None:
+    """The rule for arrays of these kinds, with everything done that follows from the kinds; None where there is none."""
+    small = all(dtype.isnative and math.prod(shape) < peak.LEAST for shape, dtype in kinds)
+    if compute is by_spec or not params.lasting or not small:
         return None
+    if compute is by_record:
+        if rule != "forward":
+            return None
+        numbers = getattr(op.forward, "numbers", None)  # of two rules, that for machine numbers
+        return partial(in_silence, op.forward, params) if numbers is None else partial(array_in_silence, numbers, params)
     prepare = loaded(facts_of(op).kernels).prepare
     return None if prepare is None else prepare(rule, params, *kinds)
 
 
-def write(compute: Route, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:
-    """What `compute` gives, in the arrays of `out`."""
+def write(compute: Route, ready: Ready | None, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:
+    """What `compute` gives, or `ready` if that is not None, in the arrays of `out`."""
     if rule not in ("forward", "with_indices"):
         raise KindError(f"out: only supported by the forward rules, not by {rule}")
     shape = params.out_shape(*(array.shape for array in arrays))
     output.check(rule, out, shape, result_dtype(op, [array.dtype for array in arrays]))
     if rule == "forward":
-        return output.placed(compute(op, rule, params, arrays, out=output.room(out, arrays)), out)
+        room = output.room(out, arrays)
+        if ready is not None and room is not None:
+            ready(*arrays, room)
+            return out
+        return output.placed(compute(op, rule, params, arrays, out=room), out)
     results = compute(op, rule, params, arrays, out=tuple(output.room(part, arrays) for part in out))
     return tuple(map(output.placed, results, out))
 

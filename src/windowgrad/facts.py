@@ -25,8 +25,9 @@ class Kernels:
     saves: Callable[..., tuple[tuple[int, ...], np.dtype[Any]] | None] | None = None
     """`(params, *kinds)`: the shape and dtype of what `saving` saves of inputs of these kinds; None where it saves nothing."""
     prepare: Callable[..., Callable[..., Any] | None] | None = None
-    """`(rule, params, *kinds)`: the rule for small arrays of these shapes and dtypes whose cells are in a row and can be
-    written, with everything done that follows from the kinds; None: there is none, or the arrays are not small."""
+    """`(rule, params, *kinds)`: the rule for arrays of these shapes and dtypes whose cells are in a row and can be written,
+    with everything done that follows from the kinds; None where there is none. After its inputs the forward rule takes an
+    array for its result, and the vjp what was saved."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ A tangent or a gradient that is None is zero, and nothing is computed for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from windowgrad.autograd.arrays import add
 from windowgrad.autograd.tracer import Tracer
-from windowgrad.dispatch import asked, run
+from windowgrad.dispatch import asked, chosen, run, takes_needs
 from windowgrad.dtypes import float_of
 from windowgrad.ops import OPS
 from windowgrad.params import Params
@@ -29,11 +30,6 @@ class Step(NamedTuple):
     rule: str
     params: Params
     place: int = 0
-
-    @property
-    def name(self) -> str:
-        name = self.op.label or self.op.name
-        return name if self.rule == "forward" else f"{name}.{self.rule}"
 
     def run(self, values: Sequence[Any]) -> Any:
         """The function itself."""
@@ -56,11 +52,11 @@ class Step(NamedTuple):
         straight = None if dg is None else pulled(op, params, xs, dg, only(self.place, xs))[self.place]
         return plus(straight, self.bent(xs, exs, g, only(self.place, xs))[self.place])
 
-    def pull(self, values: Sequence[Any], g: Any, needs: Sequence[bool], saved: Any = None) -> Sequence[Any]:
-        """The gradient of ⟨g, result⟩ in each of the values that is needed; `saved` is what the forward rule saved for it."""
+    def pull(self, values: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
+        """The gradient of ⟨g, result⟩ in each of the values that is needed."""
         op, params = self.op, self.params
         if self.rule == "forward":
-            return pulled(op, params, values, g, needs, saved)
+            return pulled(op, params, values, g, needs)
         if self.rule == "jvp":
             half = len(values) // 2
             xs, dxs = values[:half], values[half:]
@@ -70,11 +66,22 @@ class Step(NamedTuple):
         moved = [g if place == self.place else None for place in range(len(xs))]
         return (*self.bent(xs, moved, inner, needs[:-1]), pushed(op, params, xs, moved) if needs[-1] else None)
 
+    def pull_at(self, places: tuple[int, ...], values: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
+        """The same of the values at `places`, of which `needs` speaks."""
+        found = self.pull(values, g, among(len(values), places, tuple(needs)))
+        return [found[place] for place in places]
+
     def bent(self, xs: Sequence[Any], dxs: Sequence[Any], g: Any, needs: Sequence[bool]) -> Sequence[Any]:
         """The gradients of ⟨g, J(x)·dx⟩ in each x that needs it."""
         if self.op.curve_back is None or not any(needs) or not moves(dxs):
             return (None,) * len(xs)
         return asked(self.op.curve_back, OPS[self.op.name], self.params, xs, dxs, g, needs=needs)  # type: ignore[no-any-return]
+
+
+def step_name(op: Op, rule: str) -> str:
+    """What errors and drawings call a rule of an operator."""
+    name = op.label or op.name
+    return name if rule == "forward" else f"{name}.{rule}"
 
 
 def pushed(op: Op, params: Params, xs: Sequence[Any], dxs: Sequence[Any]) -> Any:
@@ -92,10 +99,27 @@ def pushed(op: Op, params: Params, xs: Sequence[Any], dxs: Sequence[Any]) -> Any
 
 
 def pulled(op: Op, params: Params, xs: Sequence[Any], g: Any, needs: Sequence[bool], saved: Any = None) -> Sequence[Any]:
-    """J(x)ᵀ·g for the inputs that need it."""
+    """J(x)ᵀ·g for the inputs that need it; `saved` is what the forward rule saved for it."""
     if op.native:  # written with operators, each of which is dispatched by itself
-        return asked(op.vjp, params, *xs, g, needs=needs)  # type: ignore[no-any-return]
+        if takes_needs(op.vjp):
+            return op.vjp(params, *xs, g, needs=needs)
+        return chosen(op.vjp(params, *xs, g), needs)
     return run(op, "vjp", params, *xs, g, needs=needs, saved=saved)  # type: ignore[no-any-return]
+
+
+def pulled_at(
+    places: tuple[int, ...], op: Op, params: Params, xs: Sequence[Any], saved: Any, g: Any, needs: Sequence[bool]
+) -> Sequence[Any]:
+    """The same of the inputs at `places`, of which `needs` speaks."""
+    found = pulled(op, params, xs, g, among(len(xs), places, tuple(needs)), saved)
+    return (found[places[0]],) if len(places) == 1 else [found[place] for place in places]
+
+
+@lru_cache(maxsize=1024)
+def among(count: int, places: tuple[int, ...], needs: tuple[bool, ...]) -> tuple[bool, ...]:
+    """The needs of all `count` inputs, of which those at `places` have some."""
+    wanted = dict(zip(places, needs, strict=True))
+    return tuple(wanted.get(place, False) for place in range(count))
 
 
 def moves(tangents: Sequence[Any]) -> bool:
@@ -153,8 +177,10 @@ def as_derivative(given: Any) -> Any:
 
 def plus(a: Any, b: Any) -> Any:
     """a + b, where None is zero. Infinity is a result, not a warning."""
-    if a is None or b is None:
-        return b if a is None else a
+    if a is None:
+        return b
+    if b is None:
+        return a
     return added(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else add(a, b)
 
 

@@ -182,8 +182,10 @@ def _places(argnums: Any) -> list[int]:
     return [int(place) for place in places]
 
 
-def _chosen(places: Sequence[int], given: int) -> list[int]:
+def _chosen(places: list[int], given: int) -> list[int]:
     """The places of the arguments, counted from 0."""
+    if len(places) == 1 and 0 <= places[0] < given:
+        return places
     said = show(places[0] if len(places) == 1 else tuple(places))
     for place in places:
         if not -given <= place < given:

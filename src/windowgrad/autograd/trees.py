@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.autograd.tracer import Tracer, as_value
+from windowgrad.autograd.tracer import PLAIN, Tracer, as_value
 from windowgrad.errors import KindError, WindowError, place, show
 from windowgrad.loading import loading
 
@@ -90,8 +90,13 @@ def register(kind: Any) -> None:
 
 def values(name: str, tree: Any) -> tuple[list[Any], Any]:
     """The leaves as arrays, and the structure; the error for a leaf that is not a number names its position."""
+    if type(tree) is tuple and len(tree) == 1 and type(tree[0]) is np.ndarray and tree[0].dtype in PLAIN:  # the usual call
+        return [*tree], _row(1)
     leaves, structure = flatten(tree)
-    return _as_values(name, leaves, structure), structure
+    for leaf in leaves:
+        if not (leaf.dtype in PLAIN if type(leaf) is np.ndarray else isinstance(leaf, Tracer)):
+            return _as_values(name, leaves, structure), structure
+    return leaves, structure
 
 
 def _as_values(name: str, leaves: Sequence[Any], structure: Any) -> list[Any]:
@@ -112,6 +117,8 @@ def _as_values(name: str, leaves: Sequence[Any], structure: Any) -> list[Any]:
 
 def matched(name: str, tree: Any, structure: Any, like: Sequence[Any], what: str) -> list[Any]:
     """The leaves of `tree`, which must have the structure and the shapes of `like`."""
+    if type(tree) is np.ndarray and structure is _row(-1) and tree.dtype in PLAIN and tree.shape == like[0].shape:
+        return [tree]
     leaves, given = flatten(tree)
     if given is not structure and given != structure:
         raise WindowError(f"{name}: must have the same structure as {what}: {_plain(structure)}, not {_plain(given)}")

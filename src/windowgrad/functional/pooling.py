@@ -46,11 +46,16 @@ def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..
             kind = x.shape, x.dtype
             call = ready.get(kind)
             if call is not None and dispatch.READY and x.flags.carray:
-                return call(x)
+                try:
+                    return call(x)
+                except MemoryError as error:
+                    raise dispatch.no_memory(op, error) from error
             y = op.forward(params, x)
             if kind not in ready and len(ready) < KEPT:
                 ready[kind] = route(op, "forward", params, kind)[1] if params.lasting else None
             return y
+        if out is None and return_indices is False:
+            return op.forward(params, x)
         rule = op.with_indices if op.with_indices is not None and flag("return_indices", return_indices) else op.forward
         return rule(params, x, out=out)
 

@@ -30,6 +30,7 @@ def test_a_backward_pass_from_saved_winners_is_that_of_pytorch(ours, theirs, dty
     mine, other = x.clone().requires_grad_(), x.clone().requires_grad_()
     y, z = ours(mine), theirs(other)
     assert type(y.grad_fn).__name__ == "SavingBackward"
+    assert [kept.dtype for kept in y.grad_fn.saved_tensors] == [dtype, torch.int64 if y[0, 0].numel() == 1 else torch.uint8]
     g = torch.arange(y.numel()).reshape(y.shape).remainder(7).to(dtype)
     y.backward(g)
     z.backward(g)
@@ -81,4 +82,4 @@ def test_nothing_is_saved_where_nobody_will_pull():
 
 
 def test_a_mean_saves_nothing():
-    assert type(wg.avg_pool2d(tensor().requires_grad_(), 2).grad_fn).__name__ == "ForwardBackward"
+    assert wg.avg_pool2d(tensor().requires_grad_(), 2).grad_fn.saved_tensors[1:] == (None,)

@@ -1,4 +1,4 @@
-"""A small call that was made ready computes what any other call computes, to the bit, in memory of exactly its size."""
+"""A call that was made ready computes what any other call computes, to the bit, in memory of exactly its size."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,13 @@ import windowgrad as wg
 from support.bits import LAYOUTS, drawn_call, settled
 from support.guarded import exact_memory, guarded
 from windowgrad import dispatch
-from windowgrad.geometry import Sliding
-from windowgrad.kernels.runtime import threads
+from windowgrad.geometry import Global, Sliding
+from windowgrad.kernels.runtime import buffers, threads
 from windowgrad.ops import OPS
 from windowgrad.params import MaxParams, MeanParams
 
 CASES = 100
-RULES = {"forward": "x", "saving": "x", "vjp": "xg"}
+RULES = {"forward": "x", "with_indices": "x", "jvp": "xd", "saving": "x", "vjp": "xg"}
 
 
 def plain(op, rule, params, *arrays):
@@ -33,7 +33,8 @@ def as_tuple(result):
 @pytest.mark.parametrize("seed", range(CASES))
 def test_a_prepared_call_gives_the_bits_of_any_other(seed):
     call = drawn_call(np.random.default_rng((seed, 77)))
-    arrays, ready = {"x": call.x, "g": call.g}, {}
+    dx = np.random.default_rng((seed, 78)).integers(-9, 9, call.x.shape).astype(call.g.dtype)
+    arrays, ready = {"x": call.x, "g": call.g, "d": dx}, {}
     kernels = dispatch.loaded(OPS[call.op].facts.kernels)
     for rule, names in RULES.items():
         given = [arrays[name] for name in names]
@@ -56,18 +57,86 @@ def test_a_prepared_call_gives_the_bits_of_any_other(seed):
         assert settled(*ready["vjp"](call.x, call.g, saved)) == settled(*plain(call.op, "vjp", call.params, call.x, call.g))
 
 
+@pytest.mark.parametrize("threads_used", [1, 3])
+@pytest.mark.parametrize("ties", ["first", "all", "split"])
+def test_large_calls_are_prepared_for_threads_and_recycled_memory(ties, threads_used):
+    rng = np.random.default_rng(5)
+    x = rng.integers(-9, 9, (3, 5, 150, 151)).astype(np.float32)
+    assert x.nbytes > max(threads.LEAST_WORK, buffers.LEAST)
+    shape = Sliding((3, 3), 2, 1)
+    before = threads.get_num_threads()
+    threads.set_num_threads(threads_used)
+    try:
+        for op, params in (
+            ("max_pool", MaxParams(shape, ties)),
+            ("max_pool", MaxParams(Global(2), ties)),
+            ("avg_pool", MeanParams(shape)),
+        ):
+            g = rng.integers(-9, 9, params.out_shape(x.shape)).astype(np.float32)
+            arrays = {"x": x, "g": g, "d": np.roll(x, 1)}
+            for rule, names in RULES.items():
+                kernels, given = dispatch.loaded(OPS[op].facts.kernels), [arrays[name] for name in names]
+                if getattr(kernels, rule) is None or (rule == "saving" and kernels.saves(params, (x.shape, x.dtype)) is None):
+                    continue
+                found = as_tuple(prepared(op, rule, params, *given)(*given))
+                assert list(map(settled, found)) == list(map(settled, as_tuple(plain(op, rule, params, *given)))), (op, rule)
+    finally:
+        threads.set_num_threads(before)
+
+
 @pytest.mark.parametrize("op", [("max_pool", MaxParams), ("avg_pool", MeanParams)], ids=lambda op: op[0])
-def test_only_what_one_thread_computes_at_once_is_prepared(op):
+def test_only_what_is_computed_at_once_is_prepared(op):
     name, record = op
-    params, most = record(Sliding((2, 2), 2)), threads.LEAST_WORK // 4
-    for size, small in ((1, False), (2, True), (most // 2 - 2, True), (most // 2, False)):
-        found = prepared(
-            name, "forward", params, np.zeros((2, size), np.float32) if size > 1 else np.zeros((0, 4, 4), np.float32)
-        )
-        assert (found is not None) == small
+    params = record(Sliding((2, 2), 2))
+    for shape, whole in (
+        ((0, 4, 4), False),  # nothing to compute
+        ((2, 2), True),
+        ((1 << 11, (1 << 11) - 1), True),
+        ((1 << 11, 1 << 11), False),  # of which it is asked first whether there is memory for it
+        ((2, (1 << 21) - 2), False),  # cut into blocks
+    ):
+        assert (prepared(name, "forward", params, np.broadcast_to(np.float32(0), shape)) is not None) == whole, shape
     assert prepared(name, "forward", record(Sliding((64, 64), 1)), np.zeros((70, 70), np.float32)) is None
     assert prepared(name, "forward", params, np.zeros((2, 4), ">f4")) is None
     assert prepared(name, "forward", params, np.zeros((2, 4), np.float16)) is None
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "int64", "uint64", "float64"])
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+def test_every_dtype_gives_the_bits_of_the_kernel(op, dtype, monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    params = (MaxParams if op == "max_pool" else MeanParams)(Sliding((2, 3), 2, (1, 0)))
+    x = np.random.default_rng(4).integers(0, 200, (2, 3, 7, 8)).astype(dtype)
+    for rule in ("forward", "with_indices") if op == "max_pool" else ("forward",):
+        wanted = as_tuple(plain(op, rule, params, x))
+        for _ in range(2):  # the second one is known
+            found = as_tuple(getattr(OPS[op], rule)(params, x))
+            assert [a.dtype for a in found] == [a.dtype for a in wanted]
+            assert list(map(settled, found)) == list(map(settled, wanted))
+
+
+def test_equal_parameters_are_known_by_the_first_of_them(monkeypatch):
+    """A program that makes its parameters anew for each call must not push the others out."""
+    monkeypatch.setattr(dispatch, "READY", True)
+    x, before = np.arange(48, dtype=np.float32).reshape(3, 16), None
+    for _ in range(5):
+        params = MaxParams(Sliding((2,), 2, 1, 3))
+        y = OPS["max_pool"].forward(params, x)
+        assert before is None or settled(y) == settled(before)
+        before = y
+    entries = [key for key, (record, _) in dispatch.KNOWN.items() if record == params]
+    assert len(entries) == 1
+
+
+def test_what_is_known_is_forgotten_when_it_is_too_much(monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    monkeypatch.setattr(dispatch, "KNOWN", {})
+    monkeypatch.setattr(dispatch, "MOST_KNOWN", 3)
+    params = MaxParams(Sliding((2,), 2))
+    for size in range(2, 20):
+        x = np.arange(size, dtype=np.float32)
+        assert OPS["max_pool"].forward(params, x).tolist() == x[1::2].tolist()
+        assert len(dispatch.KNOWN) <= 3
 
 
 def test_arrays_that_are_not_in_a_row_are_computed_too(monkeypatch):

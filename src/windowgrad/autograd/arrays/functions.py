@@ -24,6 +24,7 @@ from windowgrad.spec import order, scalar
 
 A = TypeVar("A")
 LEAST = 1 << 14  # cells; with fewer NumPy is fast enough
+FEW = 1 << 8  # cells; with fewer the calls of NumPy's functions take longer than what they do
 ALIKE = AlikeParams()
 
 
@@ -167,12 +168,19 @@ def _rectify() -> Any:
     return rectify
 
 
+@cache
+def zero(dtype: np.dtype[Any]) -> Array:
+    return np.zeros((), dtype)
+
+
 def _gate(params: Params, x: Array, dx: Array) -> Any:
     """By a kernel, or by a mask of bits: NumPy's `where` guesses each cell, and is wrong half of the time."""
     if x.size >= LEAST:
         rectify = _rectify()
         if rectify.fits(x, dx):
             return rectify.gated(x, dx)
+    elif x.size < FEW:
+        return np.where(np.less_equal(x, 0), zero(dx.dtype), dx)
     bits = np.dtype(f"i{dx.dtype.itemsize}")
     mask = np.asarray(np.less_equal(x, 0).view(np.int8) - np.int8(1)).astype(bits, copy=False)
     return np.bitwise_and(mask, dx.view(bits), out=mask).view(dx.dtype)

@@ -18,7 +18,7 @@ SAFE = 2**15
 
 def operands(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> tuple[Any, Any]:
     """Both as arrays. What is neither array nor number stays as it is: dispatch says what is wrong with it."""
-    if type(a) is np.ndarray and type(b) is np.ndarray:
+    if is_array(a) and is_array(b):
         return a, b
     return operand(a, names[0], b), operand(b, names[1], a)
 
@@ -26,7 +26,7 @@ def operands(a: Any, b: Any, names: tuple[str, str] = ("a", "b")) -> tuple[Any, 
 def operand(x: Any, name: str = "x", beside: Any = None) -> Any:
     """`x` as an array; a number gets the dtype it has beside the array `beside`."""
     if type(x) not in PLAIN:
-        if type(x) is np.ndarray or hasattr(type(x), "__windowgrad__"):
+        if is_array(x):
             return x
         if isinstance(x, np.generic):
             return np.asarray(x)
@@ -36,6 +36,11 @@ def operand(x: Any, name: str = "x", beside: Any = None) -> Any:
     if not isinstance(dtype, np.dtype) or not (dtype.kind == "O" or is_supported(dtype)):  # dispatch says what is wrong with it
         return np.asarray(x) if type(x) in PLAIN else boxed(x)
     return boxed(x) if dtype.kind == "O" or not isinstance(x, Real) else weak(x, name, dtype)
+
+
+def is_array(x: Any) -> bool:
+    """Whether it is NumPy's array or one that computes for itself."""
+    return type(x) is np.ndarray or hasattr(type(x), "__windowgrad__")
 
 
 def is_number(x: Any) -> bool:

@@ -9,14 +9,14 @@ of their own takes `needs`, and leaves out those that are not wanted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from windowgrad.autograd.arrays.operands import boxed
 from windowgrad.autograd.arrays.records import CastParams, CollectParams, RepeatParams
-from windowgrad.dispatch import asked, run
+from windowgrad.dispatch import run, takes_needs
 from windowgrad.dtypes import is_float
 from windowgrad.errors import KindError
 from windowgrad.params import Params, Shape
@@ -48,19 +48,24 @@ def native_op(
     composed: Rule | None = None,
 ) -> Op:
     """A record whose forward rule is `numbers` over machine numbers and `objects` over any other scalars."""
-    push, pull = partial(pushed, jvp), partial(pulled, vjp)
-    forward = partial(computed, numbers, objects)
+    push, pull = partial(pushed, jvp), partial(pulled, vjp, takes_needs(vjp))
+    forward: Rule = Forward(numbers, objects)
     return Op(name, params, forward, push, pull, exact, linear, inputs, native=True, composed=composed)
 
 
-def computed(numbers: Rule, objects: Rule, params: Params, *xs: Array) -> Array:
+class Forward:
     """The forward rule. What comes out is an array, also where NumPy gives a scalar for an array without axes."""
-    for x in xs:
-        if x.dtype.kind == "O":
-            y = objects(params, *map(cells, xs))
-            return y if isinstance(y, np.ndarray) else boxed(y)
-    y = numbers(params, *xs)
-    return y if type(y) is np.ndarray else np.asarray(y)
+
+    def __init__(self, numbers: Rule, objects: Rule) -> None:
+        self.numbers, self.objects = numbers, objects
+
+    def __call__(self, params: Params, *xs: Array) -> Array:
+        for x in xs:
+            if x.dtype.kind == "O":
+                y = self.objects(params, *map(cells, xs))
+                return y if isinstance(y, np.ndarray) else boxed(y)
+        y = self.numbers(params, *xs)
+        return y if type(y) is np.ndarray else np.asarray(y)
 
 
 def pushed(jvp: Rule, params: Params, *arrays: Any) -> Any:
@@ -69,13 +74,22 @@ def pushed(jvp: Rule, params: Params, *arrays: Any) -> Any:
     return jvp(params, *xs, *map(in_dtype_of, xs, dxs))
 
 
-def pulled(vjp: Rule, params: Params, *arrays: Any, needs: Sequence[bool] | None = None) -> tuple[Any, ...]:
-    """The gradients of the inputs, each in the shape and dtype of its input; None is zero, or not in `needs`."""
-    found = list(asked(vjp, params, *arrays, needs=needs))
-    for place, (x, g) in enumerate(zip(arrays[:-1], found, strict=True)):
-        if g is not None and (g.shape != x.shape or g.dtype != x.dtype):
-            found[place] = in_dtype_of(x, sum_to(g, x.shape))
-    return tuple(found)
+def pulled(vjp: Rule, chooses: bool, params: Params, *arrays: Any, needs: Sequence[bool] | None = None) -> tuple[Any, ...]:
+    """The gradients of the inputs, each in the shape and dtype of its input; None is zero, or not in `needs`.
+
+    `chooses` says that the rule takes `needs`.
+    """
+    found = vjp(params, *arrays) if needs is None or not chooses else vjp(params, *arrays, needs=needs)
+    fitting: list[Any] = []
+    for place, g in enumerate(found):
+        x = arrays[place]
+        if g is None or (needs is not None and not needs[place]):
+            fitting.append(None)
+        elif g.shape == x.shape and g.dtype == x.dtype:
+            fitting.append(g)
+        else:
+            fitting.append(in_dtype_of(x, sum_to(g, x.shape)))
+    return tuple(fitting)
 
 
 def in_dtype_of(x: Any, dx: Any) -> Any:
@@ -103,12 +117,12 @@ def by_cell(function: Callable[..., Any], params: Params, *xs: Array) -> Any:
 
 
 def cast(x: Any, dtype: np.dtype[Any]) -> Any:
-    return run(CAST, "forward", CastParams(dtype), x)
+    return run(CAST, "forward", casting(dtype), x)
 
 
 def broadcast_to(x: Any, shape: Shape, chunks: Any = None) -> Any:
     """Repeated along axes it does not have, or has with length 1."""
-    return x if x.shape == shape else run(BROADCAST_TO, "forward", RepeatParams(shape, chunks), x)
+    return x if x.shape == shape else run(BROADCAST_TO, "forward", repeating(shape, chunks), x)
 
 
 def repeated_like(x: Any, like: Any) -> Any:
@@ -118,7 +132,10 @@ def repeated_like(x: Any, like: Any) -> Any:
 
 def sum_to(x: Any, shape: Shape) -> Any:
     """The adjoint of `broadcast_to`: what was repeated is summed."""
-    return x if x.shape == shape else run(SUM_TO, "forward", CollectParams(shape), x)
+    return x if x.shape == shape else run(SUM_TO, "forward", collecting(shape), x)
+
+
+casting, repeating, collecting = (lru_cache(maxsize=256)(record) for record in (CastParams, RepeatParams, CollectParams))
 
 
 def total(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -141,7 +158,9 @@ def _cast_pull(params: CastParams, x: Any, g: Any) -> tuple[Any]:
 
 
 def _repeat(params: RepeatParams, x: Array) -> Array:
-    return np.broadcast_to(x, params.shape).copy()
+    y = np.empty(params.shape, x.dtype)
+    np.copyto(y, x)
+    return y
 
 
 def _repeat_push(params: RepeatParams, x: Any, dx: Any) -> Any:

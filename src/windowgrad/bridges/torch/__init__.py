@@ -15,7 +15,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
 from windowgrad.bridges.torch import graph, recorded
-from windowgrad.bridges.torch.rules import RULES, applied, spread
+from windowgrad.bridges.torch.rules import RULES, applied, are_unwatched, ordinary, spread
 from windowgrad.dispatch import argument_names
 from windowgrad.dtypes import machine_float
 from windowgrad.errors import KindError
@@ -35,7 +35,11 @@ recorded.register()
 
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: tuple[bool, ...] | None = None) -> Any:
     """One rule of one operator on tensors, as a step that PyTorch can differentiate, batch and compile."""
-    if op.facts is None:  # an array operator
+    facts = op.facts
+    if rule == "forward" and facts is not None and params.lasting and are_unwatched(arrays):
+        casts = facts.autocasts and torch.is_autocast_enabled("cpu")
+        return ordinary(op, params, autocast(arrays) if casts else arrays)
+    if facts is None:  # an array operator
         use = INSTEAD.get(op.name, f"torch.{op.name}")
         raise KindError(f"{op.name}: not supported on PyTorch tensors, only window operators are; use {use}")
     if has_torch_function(arrays):  # a subclass of Tensor with a word to say, or a mode
@@ -48,7 +52,7 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
             )
     if not params.lasting and isinstance(params, SmoothParams):
         params = replace(params, beta=machine_float("beta", params.beta))  # tensors hold no fractions
-    if op.facts.autocasts and rule == "forward" and torch.is_autocast_enabled("cpu"):
+    if facts.autocasts and rule == "forward" and torch.is_autocast_enabled("cpu"):
         arrays = autocast(arrays)
     wanted = (needs or (True,) * (len(arrays) - 1)) if rule == "vjp" else ()
     if rule == "vjp" and not any(wanted):

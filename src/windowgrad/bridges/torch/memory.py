@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from windowgrad.bridges.torch.formats import formatted, has_channels_last, rank_of
-from windowgrad.dispatch import argument_names, result_dtype, run
+from windowgrad.dispatch import argument_names, result_dtype, run, run_saving
 from windowgrad.dtypes import derivative_of
 from windowgrad.errors import KindError
 from windowgrad.params import Params
@@ -29,22 +29,41 @@ def on_numpy(
     op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence[bool] = (), saved: torch.Tensor | None = None
 ) -> Any:
     """The rule on the memory of the tensors: a tensor, or a tuple of them. A vjp gives the gradients that are needed only."""
+    arrays = all_shared(op, rule, tensors)
+    result = run(op, rule, params, *arrays, needs=needs or None, saved=None if saved is None else saved.numpy())
+    if type(result) is not tuple:
+        return result_of(op, rule, params, tensors, needs, 0, result)
+    given = [array for array in result if array is not None]
+    return tuple([result_of(op, rule, params, tensors, needs, i, array) for i, array in enumerate(given)])
+
+
+def on_numpy_saving(op: Op, params: Params, tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The forward rule, and what it saves for its vjp; None if that is nothing. The order of its cells is the kernel's."""
+    y, saved = run_saving(op, params, *all_shared(op, "forward", tensors))
+    return result_of(op, "forward", params, tensors, (), 0, y), None if saved is None else torch.from_numpy(saved)
+
+
+def all_shared(op: Op, rule: str, tensors: Tensors) -> list[np.ndarray[Any, Any]]:
     try:
-        arrays = [shared(tensor) for tensor in tensors]
+        return [shared(tensor) for tensor in tensors]
     except (TypeError, RuntimeError) as error:
         raise refusal(op, rule, tensors) from error
-    result = run(op, rule, params, *arrays, needs=needs or None, saved=None if saved is None else saved.numpy())
-    several = isinstance(result, tuple)
-    made = [tensor_of(array) for array in (result if several else (result,)) if array is not None]
-    kept = [made.pop()] if rule == "saving" else []  # it is nobody's result: what order its cells have is the kernel's
-    if any(tensor.dtype == torch.bfloat16 for tensor in tensors):
-        wanted = result_dtypes(op, rule, [tensor.dtype for tensor in tensors], needs)
-        made = [tensor.to(dtype) for tensor, dtype in zip(made, wanted, strict=True)]
+
+
+def result_of(
+    op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence[bool], place: int, array: np.ndarray[Any, Any]
+) -> torch.Tensor:
+    """A result as a tensor, in the dtype and the memory format that PyTorch gives it."""
+    made = torch.from_numpy(array if type(array) is np.ndarray else np.asarray(array))
+    for tensor in tensors:
+        if tensor.dtype is torch.bfloat16:
+            made = made.to(result_dtypes(op, rule, [each.dtype for each in tensors], needs)[place])
+            break
     if has_channels_last(params, tensors):
-        made = [formatted(tensor) for tensor in made]
-    elif rank_of(params, tensors[0].ndim) > 1:  # a signal has the order of its input, as PyTorch's have
-        made = [tensor.contiguous() for tensor in made]
-    return (*made, *kept) if several else made[0]
+        return formatted(made)
+    if made.is_contiguous() or rank_of(params, tensors[0].ndim) == 1:  # a signal has the order of its input, as PyTorch's have
+        return made
+    return made.contiguous()
 
 
 def shared(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
@@ -55,10 +74,6 @@ def shared(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
         tensor = tensor.float()
     array: np.ndarray[Any, Any] = (tensor.resolve_neg() if tensor.is_neg() else tensor).numpy()
     return array
-
-
-def tensor_of(array: Any) -> torch.Tensor:
-    return torch.from_numpy(array if type(array) is np.ndarray else np.asarray(array))
 
 
 def refusal(op: Op, rule: str, tensors: Tensors) -> KindError:
@@ -79,7 +94,7 @@ def refusal(op: Op, rule: str, tensors: Tensors) -> KindError:
 
 def result_dtypes(op: Op, rule: str, dtypes: Sequence[torch.dtype], needs: Sequence[bool] = ()) -> list[torch.dtype]:
     """The dtype of each result of a rule on tensors of `dtypes`."""
-    if rule in ("forward", "saving"):
+    if rule == "forward":
         return [value_dtype(op, dtypes)]
     if rule == "with_indices":
         return [value_dtype(op, dtypes), torch.int64]

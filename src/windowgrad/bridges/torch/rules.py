@@ -14,11 +14,12 @@ from typing import Any
 
 import torch
 from torch.autograd import Function, forward_ad
+from torch.overrides import has_torch_function
 
 from windowgrad.bridges.torch.batches import is_old_batch, mapped, mapped_as_before, places
 from windowgrad.bridges.torch.graph import stepped
-from windowgrad.bridges.torch.memory import COMPUTED, Tensors, on_numpy, value_dtype
-from windowgrad.dispatch import asked, saved_kind
+from windowgrad.bridges.torch.memory import Tensors, on_numpy, on_numpy_saving, value_dtype
+from windowgrad.dispatch import asked
 from windowgrad.ops import routed
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -45,7 +46,7 @@ def evaluated(op: Op, rule: str, params: Params, tensors: Sequence[torch.Tensor]
     return stepped(op, rule, params, tensors, needs)
 
 
-def at_once(step: type[Step], *arguments: Any) -> Any:
+def at_once(step: type[Function], *arguments: Any) -> Any:
     """`step.apply` without transforms; by itself it would first bind its arguments to a signature, which takes long."""
     return super(Function, step).apply(*arguments)  # type: ignore[misc]  # its class is PyTorch's C++
 
@@ -54,22 +55,58 @@ def applied(step: type[Step], op: Op, params: Params, *tensors: torch.Tensor, ne
     """A step, recorded if anybody will differentiate or batch it."""
     if torch._C._are_functorch_transforms_active():
         return step.apply(op, params, needs, *tensors)  # type: ignore[no-untyped-call]
-    is_recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    if forward_ad._current_level >= 0:
+    if forward_ad._current_level >= 0 or is_recorded(tensors):
         return at_once(step, op, params, needs, *tensors)
-    if is_recorded and step is Forward and saves(op, params, tensors):
-        return at_once(Saving, op, params, needs, *tensors)[0]
-    return at_once(step, op, params, needs, *tensors) if is_recorded else step.forward(op, params, needs, *tensors)
+    return step.forward(op, params, needs, *tensors)
 
 
-def saves(op: Op, params: Params, tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether the forward rule has something to save for the backward pass, and can."""
-    if not are_plain(tensors) or is_old_batch(tensors):
-        return False
-    for tensor in tensors:
-        if tensor.dtype not in COMPUTED or tensor.layout != torch.strided or tensor.device.type != "cpu":
-            return False
-    return saved_kind(op, params, *[(tuple(t.shape), COMPUTED[t.dtype]) for t in tensors]) is not None
+def is_recorded(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether PyTorch will ask for a gradient of what is computed from the tensors."""
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor.requires_grad:
+                return True
+    return False
+
+
+# --- the ordinary call -------------------------------------------------------------------------------------------
+
+
+def are_unwatched(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether no transform, mode, tracer or subclass has a word to say in a call with these tensors."""
+    return (
+        are_plain(tensors)
+        and forward_ad._current_level < 0
+        and not has_torch_function(tensors)
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._is_tracing()
+        and not is_old_batch(tensors)
+    )
+
+
+def ordinary(op: Op, params: Params, tensors: Sequence[torch.Tensor]) -> Any:
+    """The forward rule on tensors that are unwatched."""
+    return at_once(Saving, op, params, *tensors) if is_recorded(tensors) else on_numpy(op, "forward", params, tensors)
+
+
+class Saving(Function):
+    """f(x), with what it saves for its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, op: Op, params: Params, *tensors: torch.Tensor) -> Any:
+        y, saved = on_numpy_saving(op, params, tensors)
+        ctx.op, ctx.params = op, params
+        ctx.save_for_backward(*tensors, saved)
+        ctx.set_materialize_grads(False)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor | None) -> Any:
+        (*xs, saved), wanted = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        if g is None or torch.is_grad_enabled() or not are_unwatched((g,)):  # it may be differentiated again, or batched
+            return None, None, *pulled(ctx.op, ctx.params, xs, g, wanted)
+        found = on_numpy(ctx.op, "vjp", ctx.params, (*xs, g), wanted, saved)
+        return (None, None, *found) if len(found) == len(wanted) else (None, None, *spread(found, wanted))
 
 
 class Step(Function):
@@ -128,28 +165,6 @@ class Forward(Step):
     @staticmethod
     def pull(op: Op, params: Params, _: Needs, xs: Tensors, wanted: Needs, g: torch.Tensor | None) -> Any:
         return pulled(op, params, xs, g, wanted)
-
-
-class Saving(Step):
-    """(f(x), what it saves for its pull); for the ordinary backward pass of plain tensors."""
-
-    rule = "saving"
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.op, ctx.params, ctx.needs, *tensors = inputs
-        ctx.save_for_backward(*tensors, output[1])
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
-
-    @classmethod
-    def backward(cls, ctx: Any, *gradients: torch.Tensor | None) -> Any:
-        (*xs, saved), g, wanted = ctx.saved_tensors, gradients[0], ctx.needs_input_grad[3:]
-        observed = torch.is_grad_enabled() or torch._C._are_functorch_transforms_active()
-        if g is None or observed or not are_plain((g,)) or is_old_batch((g,)):  # it may be differentiated again, or batched
-            return None, None, None, *pulled(ctx.op, ctx.params, xs, g, wanted)
-        found = on_numpy(ctx.op, "vjp", ctx.params, (*xs, g), wanted, saved)
-        return None, None, None, *spread(found, wanted)
 
 
 class Indices(Step):

@@ -1,117 +1,235 @@
-"""Small calls, ready to be made: all that follows from parameters, shapes and dtypes is done, and one kernel call is left.
+"""Calls that are ready to be made: all that follows from parameters, shapes and dtypes is done, and kernel calls are left.
 
 A call from Python of a few microseconds is mostly Python. What `entry` finds out anew for each call (the layout, the plan, the
-dtypes, whether the call is cut up or shared by threads) is the same for every array of a kind, so it is found out once. What
-is computed, and in which order, is what `entry` computes.
+dtypes, whether the call is cut up) is the same for every array of a kind, so it is found out once. Which kernel computes a
+call, and what it is told, is said by functions that `entry` asks too. What is cut into blocks or computed axis by axis, and
+results of another dtype than the kernel's, are left to `entry`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from windowgrad.dtypes import derivative_of, float_of, is_float
 from windowgrad.geometry import Geometry, Global
 from windowgrad.kernels.arrays import Array, computed, summed
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
-from windowgrad.kernels.pool.max.entry import max_saves, payment
-from windowgrad.kernels.pool.max.find import carried, comparable, least, way_of
+from windowgrad.kernels.pool.max.entry import max_saves, payment, tied, tied_back
+from windowgrad.kernels.pool.max.find import comparable, finder, least, way_of
 from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
 from windowgrad.kernels.pool.max.winner_codes import codes_of
-from windowgrad.kernels.pool.max.winner_rows import winner_rows
 from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, divisors, sums
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
-from windowgrad.kernels.runtime import threads
+from windowgrad.kernels.pool.one_by_one import take
+from windowgrad.kernels.runtime import buffers, threads
 from windowgrad.params import MaxParams, MeanParams
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
 Ready = Callable[..., Any]
+Chosen = tuple[Any, tuple[Any, ...], int]
+"""A kernel, what it is told besides its arrays, and how many parts threads can share."""
+
+INDICES = np.dtype(np.int64)
 
 
-def is_small(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    """Whether one thread computes it at once, as it is: not cut into blocks, and not axis by axis."""
-    if not 0 < math.prod(shape) * dtype.itemsize < threads.LEAST_WORK or math.prod(geometry.out_shape(shape)) == 0:
+def is_whole(geometry: Geometry, shape: tuple[int, ...], by_axes: bool) -> bool:
+    """Whether a call is not cut into blocks; `by_axes` says that the rule takes windows of many rows axis by axis."""
+    if math.prod(shape) == 0 or math.prod(geometry.out_shape(shape)) == 0 or (by_axes and has_many_rows(geometry)):
         return False
-    return not has_many_rows(geometry) and cut_up(geometry, shape, 1, False, False, True) is None
+    return cut_up(geometry, shape, 1, False, False, True) is None
 
 
-def ready(kernel: Any, out: tuple[int, ...], dtype: np.dtype[Any], *given: Any) -> Ready:
-    """The call of a kernel from one array to a new one of the same dtype."""
-    new = np.empty
+def maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[..., Array]:
+    """What makes a new array of this kind: `buffers.empty` if it is large."""
+    return buffers.empty if math.prod(shape) * dtype.itemsize >= buffers.LEAST else np.empty
 
-    def call(x: Array) -> Array:
-        y = new(out, dtype)
+
+def job(chosen: Chosen, work: int) -> Callable[[Array, Array, Array], None]:
+    """The kernel as a function of its three arrays alone, on several threads if `work` bytes are worth it."""
+    kernel, given, count = chosen
+    if work >= threads.LEAST_WORK:
+        return lambda a, b, c: threads.run(partial(kernel, a, b, c, *given), count, work)
+    given = *given, 0, count
+    return lambda a, b, c: kernel(a, b, c, *given)
+
+
+def ready(chosen: Chosen, work: int, shape: tuple[int, ...], dtype: np.dtype[Any], wide: Any = None) -> Ready:
+    """The call of a kernel from one array, whose cells are taken as `wide`, to another, which is new or given."""
+    new, (kernel, told, count) = maker(shape, dtype), chosen
+    given = *told, 0, count
+    if work >= threads.LEAST_WORK or wide is not None:
+
+        def share(x: Array, y: Array | None = None) -> Array:
+            y = new(shape, dtype) if y is None else y
+            cells = x.ravel() if wide is None else x.ravel().astype(wide)
+            threads.run(partial(kernel, cells, y.ravel(), *told), count, work)
+            return y
+
+        return share
+
+    def call(x: Array, y: Array | None = None) -> Array:
+        if y is None:
+            y = new(shape, dtype)
         kernel(x.ravel(), y.ravel(), *given)
         return y
 
     return call
 
 
+# --- maximum -----------------------------------------------------------------------------------------------------
+
+
 def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
     (shape, dtype), geometry = kinds[0], params.geometry
-    if rule not in ("forward", "saving", "vjp") or not is_small(geometry, shape, dtype):
+    if not is_whole(geometry, shape, by_axes=rule == "forward"):
         return None
-    p, planes = planned_for(geometry, shape)
     if rule == "forward":
         if computed(dtype) != dtype:
             return None
-        return ready(max_rows, geometry.out_shape(shape), dtype, least(dtype), p.packed, 0, planes * p.pieces)
-    if isinstance(geometry, Global) or (kind := max_saves(params, kinds[0])) is None:
+        p, planes = planned_for(geometry, shape)
+        chosen = max_rows, (least(dtype), p.packed), planes * p.pieces
+        return ready(chosen, math.prod(shape) * dtype.itemsize, geometry.out_shape(shape), dtype)
+    if comparable(dtype) != dtype:
         return None
-    if comparable(dtype) != dtype or dtype.kind != "f" or kinds[-1][1] != dtype:
+    if rule == "with_indices":
+        return finding(geometry, shape, dtype, (geometry.out_shape(shape), INDICES))
+    if not is_float(dtype) or kinds[-1][1] != dtype:
         return None
-    save = saving(params, shape, dtype, *kind)
-    return save if rule == "saving" or save is None else paying(geometry, shape, dtype, save)
+    saved = max_saves(params, kinds[0])
+    if rule == "saving":
+        return None if saved is None else saving(params, shape, dtype, saved)
+    if rule == "jvp":
+        return pushing(params, shape, dtype)
+    if params.ties != "first" and not isinstance(geometry, Global):
+        return paying_all(params, shape, dtype)
+    return None if saved is None else paying(params, shape, dtype, saved)
 
 
-def saving(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any], kept: tuple[int, ...], code: Any) -> Ready | None:
-    """The maximum and the codes of its winners."""
-    geometry, new, low = params.geometry, np.empty, least(dtype)
-    (lead, spatial), out, carry = geometry.split(shape), geometry.out_shape(shape), carried(dtype)
-    codes, way = codes_of(geometry, spatial), way_of(geometry, spatial, 1, "first", False, dtype.itemsize)
-    if way.by_rows is None:
-        return None
-    plan, last, none = way.by_rows, math.prod(lead) * len(way.strips), codes.none if codes.padded else None
+def finding(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], kind: Kind) -> Ready:
+    """The values of the winners and their names, which are of this kind; with `wanted=False`, no values."""
+    (_, spatial), (p, planes) = geometry.split(shape), planned_for(geometry, shape)
+    way = way_of(geometry, spatial, 1, "first", kind[1] == INDICES, dtype.itemsize)
+    kernel, given, parts = finder(way, p, dtype)
+    find, none = job((kernel, given, planes * parts), math.prod(shape) * dtype.itemsize), np.empty(0, dtype)
+    out, new, new_names = geometry.out_shape(shape), maker(geometry.out_shape(shape), dtype), maker(*kind)
+    unused = codes_of(geometry, spatial).none if math.prod(kind[0]) > math.prod(out) else None
 
-    def call(x: Array) -> tuple[Array, Array]:
-        y, saved = new(out, dtype), new(kept, code)
-        if none is not None:
-            saved.fill(none)
-        winner_rows(x.ravel(), y.ravel(), saved.ravel(), low, carry, plan, 0, last)
-        return y, saved
+    def call(x: Array, wanted: bool = True) -> tuple[Array, Array]:
+        y, found = new(out, dtype) if wanted else none, new_names(*kind)
+        if unused is not None:
+            found.fill(unused)
+        find(x.ravel(), y.ravel(), found.ravel())
+        return y, found
 
     return call
 
 
-def paying(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], save: Ready) -> Ready:
-    """The gradient from the codes of the winners, which are found if they were not saved."""
-    (lead, spatial), new = geometry.split(shape), np.empty
+def saving(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any], kind: Kind) -> Ready:
+    """The maximum and its winners, by the names that `winner_codes` or, for whole planes, `whole_planes` give them."""
+    geometry = params.geometry
+    if not isinstance(geometry, Global):
+        return finding(geometry, shape, dtype, kind)
+    (lead, spatial), out = geometry.split(shape), geometry.out_shape(shape)
+    chosen = plane_winners, (math.prod(spatial), params.ties != "first"), math.prod(lead)
+    find, none = job(chosen, math.prod(shape) * dtype.itemsize), np.empty(0, dtype)
+    new, new_names = maker(out, dtype), maker(*kind)
+
+    def call(x: Array, wanted: bool = True) -> tuple[Array, Array]:
+        y, found = new(out, dtype) if wanted else none, new_names(*kind)
+        find(x.ravel(), y.ravel(), found.ravel())
+        return y, found
+
+    return call
+
+
+def paying(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any], kind: Kind) -> Ready:
+    """The gradient from the names of the winners, which are found if they were not saved."""
+    geometry, save, new = params.geometry, saving(params, shape, dtype, kind), maker(shape, dtype)
+    (lead, spatial), work = geometry.split(shape), math.prod(shape) * dtype.itemsize
+    if isinstance(geometry, Global):
+        planes, split, cells = math.prod(lead), params.ties == "split", math.prod(spatial)
+
+        def pay_planes(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+            found, gx = save(x, False)[1] if saved is None else saved, new(shape, dtype)
+            threads.run(partial(plane_back, x.ravel(), found.ravel(), g.ravel(), gx.ravel(), split, cells), planes, work)
+            return (gx,)
+
+        return pay_planes
     kernel, plan, parts = payment(geometry, spatial, 1)
-    last = math.prod(lead) * parts
+    pay = job((kernel, (plan,), math.prod(lead) * parts), work)
 
     def call(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
-        found, gx = save(x)[1] if saved is None else saved, new(shape, dtype)
-        kernel(found.ravel(), g.ravel(), gx.ravel(), plan, 0, last)
+        found, gx = save(x, False)[1] if saved is None else saved, new(shape, dtype)
+        pay(found.ravel(), g.ravel(), gx.ravel())
         return (gx,)
 
     return call
 
 
+def pushing(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready:
+    """The tangents of the first winners, or of all."""
+    geometry, out, work = params.geometry, params.geometry.out_shape(shape), math.prod(shape) * dtype.itemsize
+    (p, planes), new = planned_for(geometry, shape), maker(geometry.out_shape(shape), dtype)
+    if params.ties != "first":
+        kernel, given, parts = tied(params, p, dtype)
+        push = job((kernel, given, planes * parts), work)
+
+        def push_all(x: Array, dx: Array) -> Array:
+            y = new(out, dtype)
+            push(x.ravel(), dx.ravel(), y.ravel())
+            return y
+
+        return push_all
+    find, outputs, cells = finding(geometry, shape, dtype, (out, INDICES)), p.plane_out, p.plane_in
+
+    def call(x: Array, dx: Array) -> Array:
+        (_, found), y = find(x, False), new(out, dtype)
+        given = dx.ravel(), found.ravel(), y.ravel()
+        threads.run(lambda first, last: take(*given, first, last, outputs, cells), planes, y.nbytes)
+        return y
+
+    return call
+
+
+def paying_all(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready:
+    """The gradient to all winners, or shared among them."""
+    (p, planes), spatial = planned_for(params.geometry, shape), params.geometry.split(shape)[1]
+    kernel, given, parts = tied_back(params, p, spatial, dtype)
+    pay, new = job((kernel, given, planes * parts), math.prod(shape) * dtype.itemsize), maker(shape, dtype)
+
+    def call(x: Array, g: Array) -> tuple[Array]:
+        gx = new(shape, dtype)
+        pay(x.ravel(), g.ravel(), gx.ravel())
+        return (gx,)
+
+    return call
+
+
+# --- mean --------------------------------------------------------------------------------------------------------
+
+
 def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:
-    (shape, dtype), geometry = kinds[0], params.geometry
-    if dtype.kind != "f" or summed(dtype) != dtype or not is_small(geometry, shape, dtype):
+    """The cells that are added are those of the last array: x, its tangent, or the gradient."""
+    (shape, dtype), given, geometry = kinds[0], kinds[-1][1], params.geometry
+    result = derivative_of(dtype if rule == "vjp" else float_of(dtype), given) if rule != "forward" else float_of(dtype)
+    if computed(result) != result or not is_whole(geometry, shape, by_axes=rule != "vjp"):
         return None
     p, planes = planned_for(geometry, shape)
-    narrow = NARROW if dtype == np.float32 else WIDE
-    if rule == "forward":
-        zero, out = sums(params, narrow, narrow, p.depth), geometry.out_shape(shape)
-        return ready(mean_rows, out, dtype, *divisors(params, p), zero, p.packed, 0, planes * p.pieces)
-    if rule == "vjp" and kinds[1][1] == dtype:
-        rows = planes * (p.plane_in // p.width)
-        back = ready(mean_rows_back, shape, dtype, *divisors(params, p), narrow, p.packed_back, 0, rows)
-        return lambda x, g: (back(g),)
-    return None
+    wide, work = None if given == summed(given) else summed(given), math.prod(shape) * dtype.itemsize
+    values, zeros = (NARROW if array == np.float32 else WIDE for array in (summed(given), result))
+    if rule == "vjp":
+        zero = NARROW if values.dtype == zeros.dtype == np.float32 else WIDE
+        back = mean_rows_back, (*divisors(params, p), zero, p.packed_back), planes * (p.plane_in // p.width)
+        pull = ready(back, work, shape, result, wide)
+        return lambda x, g: (pull(g),)
+    forward = mean_rows, (*divisors(params, p), sums(params, values, zeros, p.depth), p.packed), planes * p.pieces
+    push = ready(forward, work, geometry.out_shape(shape), result, wide)
+    return push if rule == "forward" else lambda x, dx: push(dx)

@@ -86,15 +86,16 @@ class Pool:
     def take(self, size: int) -> Owner:
         self.settle()
         self.used[size] = now = next(self.clock)
+        fresh = False
         try:
             block = self.idle[size].pop()
         except IndexError:
-            block = np.empty(size + ALIGNMENT, np.uint8)
+            block, fresh = np.empty(size + ALIGNMENT, np.uint8), True
         owner = Owner(block)
         loan = Loan(owner, self.returned.append)  # in C: no line of Python runs when an owner dies
         loan.block, loan.size, loan.time = block, size, now
         self.loans[now] = loan
-        while self.idle_bytes() + self.lent_bytes() > self.cap:
+        while fresh and self.idle_bytes() + self.lent_bytes() > self.cap:  # what was idle and is lent is no more than before
             self.drop_oldest()
         return owner
 

@@ -24,7 +24,7 @@ from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_column
 from windowgrad.kernels.pool.max.winner_gather import gather_plan, winner_gather
 from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter
 from windowgrad.kernels.pool.one_by_one import take
-from windowgrad.kernels.pool.plan import plan
+from windowgrad.kernels.pool.plan import Plan, plan
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import MaxParams
@@ -112,12 +112,17 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     p, planes = planned(params, x)
     values, tangents = paired(x, dx, dtype)
     y = empty((planes * p.plane_out,), tangents.dtype)
-    given, bound = (values, tangents, y, params.ties == "split"), (least(values.dtype), carried(values.dtype))
-    if p.is_one_row:
-        run(partial(tied_in_place, *given, p.packed), planes, x.nbytes)
-    else:
-        run(partial(tied_columns, *given, *bound, p.packed), planes * p.outer, x.nbytes)
+    kernel, given, parts = tied(params, p, values.dtype)
+    run(partial(kernel, values, tangents, y, *given), planes * parts, x.nbytes)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
+
+
+def tied(params: MaxParams, p: Plan, dtype: Any) -> tuple[Any, tuple[Any, ...], int]:
+    """The kernel for the tangents of all winners, what it is told besides its arrays, and its parts of a plane."""
+    split = params.ties == "split"
+    if p.is_one_row:
+        return tied_in_place, (split, p.packed), 1
+    return tied_columns, (split, least(dtype), carried(dtype), p.packed), p.outer
 
 
 # --- saved winners -----------------------------------------------------------------------------------------------
@@ -256,17 +261,18 @@ def tied_vjp(params: MaxParams, x: Array, g: Array) -> Array:
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     values, gradients = paired(layout.stored(x), layout.stored(g), dtype)
     gx = empty((x.size,), gradients.dtype)
-    strips = winner_strips.input_strips(p, params.geometry.split(x.shape)[1], winner_strips.UNCUT, winner_strips.SPANS)
-    given, split = (values, gradients, gx), params.ties == "split"
-
-    def task(first: int, last: int) -> None:
-        if p.is_one_row:
-            tied_in_place_back(*given, split, p.packed, first, last)
-        else:
-            tied_columns_back(*given, split, least(values.dtype), carried(values.dtype), strips, p.packed, first, last)
-
-    run(task, layout.planes * len(strips), x.nbytes)
+    kernel, given, parts = tied_back(params, p, params.geometry.split(x.shape)[1], values.dtype)
+    run(partial(kernel, values, gradients, gx, *given), layout.planes * parts, x.nbytes)
     return layout.finished(gx, x.shape, dtype)
+
+
+def tied_back(params: MaxParams, p: Plan, spatial: tuple[int, ...], dtype: Any) -> tuple[Any, tuple[Any, ...], int]:
+    """The kernel for the gradients of all winners, what it is told besides its arrays, and its parts of a plane."""
+    strips = winner_strips.input_strips(p, spatial, winner_strips.UNCUT, winner_strips.SPANS)
+    split = params.ties == "split"
+    if p.is_one_row:
+        return tied_in_place_back, (split, p.packed), len(strips)
+    return tied_columns_back, (split, least(dtype), carried(dtype), strips, p.packed), len(strips)
 
 
 def paired(x: Array, other: Array, dtype: Any) -> tuple[Array, Array]:

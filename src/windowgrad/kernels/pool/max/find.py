@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -132,14 +132,15 @@ def find(
 ) -> None:
     """y and found = the value and the name of each window's first winner; y may be empty. Names of 64 bits are places."""
     way = way_of(params.geometry, spatial, layout.channels, form, found.dtype == np.int64, values.itemsize)
+    kernel, given, parts = finder(way, layout.plan, values.dtype)
+    run(partial(kernel, values, y, found, *given), layout.planes * parts, values.nbytes)
 
-    def task(first: int, last: int) -> None:
-        if way.by_rows is not None:
-            winner_rows(values, y, found, least(values.dtype), carried(values.dtype), way.by_rows, first, last)
-        else:
-            winner_search(values, y, found, way.names, way.strips, layout.plan.packed, first, last)
 
-    run(task, layout.planes * len(way.strips), values.nbytes)
+def finder(way: Way, p: Plan, dtype: Any) -> tuple[Any, tuple[Any, ...], int]:
+    """The kernel that finds winners, what it is told besides its arrays, and into how many parts it takes a plane."""
+    if way.by_rows is not None:
+        return winner_rows, (least(dtype), carried(dtype), way.by_rows), len(way.strips)
+    return winner_search, (way.names, way.strips, p.packed), len(way.strips)
 
 
 def laid_out_for(params: MaxParams, x: Array, shape: tuple[int, ...], last: bool) -> tuple[Layout, Form]:
