@@ -34,7 +34,6 @@ every_float = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def every_call_is_shared(monkeypatch):
     """However small; and the number of threads is as before afterwards."""
     monkeypatch.setattr(threads, "LEAST_WORK", 0)
-    monkeypatch.setattr(threads, "LEAST_KERNEL_WORK", 0)
     monkeypatch.setattr(threads, "chosen", 1)
 
 

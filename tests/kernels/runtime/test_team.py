@@ -14,7 +14,7 @@ from support.interpreter import fresh
 from windowgrad.kernels.runtime import team, threads
 from windowgrad.kernels.runtime.jit import compiled
 
-LARGE, SMALL = threads.LEAST_WORK, threads.LEAST_KERNEL_WORK
+LARGE, SMALL = threads.LEAST_WORK, threads.LEAST_WORK // threads.QUICKER
 posix = pytest.mark.skipif(os.name != "posix", reason="threads have another name elsewhere")
 thread_id = types.ExternalFunction("pthread_self", types.uintp())
 

@@ -55,7 +55,7 @@ def maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[..., Array]:
 def job(chosen: Chosen, work: int) -> Callable[[Array, Array, Array], None]:
     """The kernel as a function of its three arrays alone, on several threads if `work` bytes are worth it."""
     kernel, given, count = chosen
-    if work >= threads.LEAST_WORK:
+    if threads.is_worth(work):
         return lambda a, b, c: threads.run(partial(kernel, a, b, c, *given), count, work)
     given = *given, 0, count
     return lambda a, b, c: kernel(a, b, c, *given)
@@ -65,7 +65,7 @@ def ready(chosen: Chosen, work: int, shape: tuple[int, ...], dtype: np.dtype[Any
     """The call of a kernel from one array, whose cells are taken as `wide`, to another, which is new or given."""
     new, (kernel, told, count) = maker(shape, dtype), chosen
     given = *told, 0, count
-    if work >= threads.LEAST_WORK or wide is not None:
+    if threads.is_worth(work) or wide is not None:
 
         def share(x: Array, y: Array | None = None) -> Array:
             y = new(shape, dtype) if y is None else y

@@ -37,7 +37,7 @@ from windowgrad.loading import loading
 
 VARIABLE = "WINDOWGRAD_NUM_THREADS"
 LEAST_WORK = 1 << 19  # bytes; measured: waking a helper takes about 20 µs, in which one thread moves about this much
-LEAST_KERNEL_WORK = 1 << 17  # the same for kernels, whose helpers need not be woken up: about 2 µs
+QUICKER = 4  # so many times less is enough for kernels, whose helpers need not be woken up: measured, about 2 µs
 SHARES = 4  # of a kernel, for each thread: who comes late or is interrupted does less
 MOST_THREADS = 1024  # a typing error should not start a million threads
 
@@ -186,7 +186,7 @@ def run(task: Task, count: int, work: int) -> None:
     One share runs on the calling thread. All shares have ended when this returns or raises; an exception of any share
     reaches the caller, and then shares not yet begun are dropped. A call from within a share runs on its own thread.
     """
-    threads = 1 if work < LEAST_KERNEL_WORK or count < 2 or state.inside else min(get_num_threads(), count)
+    threads = 1 if not is_worth(work) or count < 2 or state.inside else min(get_num_threads(), count)
     if threads > 1 and type(task) is partial and launched(task, count, threads):
         return
     if threads == 1 or work < LEAST_WORK:
@@ -215,6 +215,11 @@ def run(task: Task, count: int, work: int) -> None:
             raise error
         finally:
             del error  # its traceback holds this frame: together they would keep the arrays alive
+
+
+def is_worth(work: int) -> bool:
+    """Whether so many bytes of work are worth several threads, if a kernel does it."""
+    return work >= LEAST_WORK // QUICKER
 
 
 def launched(task: partial[object], count: int, threads: int) -> bool:
