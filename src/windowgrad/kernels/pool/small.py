@@ -21,7 +21,6 @@ from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.max.entry import max_saves, payment
 from windowgrad.kernels.pool.max.find import carried, comparable, least, way_of
 from windowgrad.kernels.pool.max.rows import max_rows
-from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_rows import winner_rows
 from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, divisors, sums
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
@@ -72,15 +71,13 @@ def saving(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any], kept
     """The maximum and the codes of its winners."""
     geometry, new, low = params.geometry, np.empty, least(dtype)
     (lead, spatial), out, carry = geometry.split(shape), geometry.out_shape(shape), carried(dtype)
-    codes, way = codes_of(geometry, spatial), way_of(geometry, spatial, 1, "first", False, dtype.itemsize)
+    way = way_of(geometry, spatial, 1, "first", False, dtype.itemsize)
     if way.by_rows is None:
         return None
-    plan, last, none = way.by_rows, math.prod(lead) * len(way.strips), codes.none if codes.padded else None
+    plan, last = way.by_rows, math.prod(lead) * len(way.strips)
 
     def call(x: Array) -> tuple[Array, Array]:
         y, saved = new(out, dtype), new(kept, code)
-        if none is not None:
-            saved.fill(none)
         winner_rows(x.ravel(), y.ravel(), saved.ravel(), low, carry, plan, 0, last)
         return y, saved
 

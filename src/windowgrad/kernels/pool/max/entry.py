@@ -16,7 +16,7 @@ from windowgrad.kernels.pool.axis_passes import along, axis_blocks, has_many_row
 from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
 from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
 from windowgrad.kernels.pool.max import winner_strips
-from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, grid_shape, laid_out_for, least
+from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
 from windowgrad.kernels.pool.max.winner_codes import codes_of
@@ -140,7 +140,7 @@ def saved_kind(geometry: Geometry, ties: str, shape: tuple[int, ...], dtype: Any
     if isinstance(geometry, Global):
         return lead, np.dtype(np.int64)
     codes = codes_of(geometry, spatial)
-    return None if codes.are_places else (grid_shape(codes, lead), codes.dtype)
+    return None if codes.are_places else (out_shape(geometry, shape), codes.dtype)
 
 
 def max_saving(params: MaxParams, x: Array) -> tuple[Array, Array]:
@@ -165,20 +165,15 @@ def max_saving(params: MaxParams, x: Array) -> tuple[Array, Array]:
     values = compared(layout.stored(x))
     y = empty((layout.planes * layout.plan.plane_out,), values.dtype)
     saved = found_codes(params, x, values, y)
-    lead = x.shape[: x.ndim - params.geometry.rank]
-    shape = grid_shape(codes_of(params.geometry, params.geometry.split(x.shape)[1]), lead)
     y = y.astype(x.dtype, copy=False)
-    return layout.finished(y, layout.out_shape, x.dtype), layout.finished(saved, shape, saved.dtype)
+    return layout.finished(y, layout.out_shape, x.dtype), layout.finished(saved, layout.out_shape, saved.dtype)
 
 
 def found_codes(params: MaxParams, x: Array, values: Array, y: Array) -> Array:
     """The codes of the winners of x, flat in the order of memory; its cells, and the values of the winners, are `values`, y."""
-    lead, spatial = params.geometry.split(x.shape)
+    spatial = params.geometry.split(x.shape)[1]
     layout, form = laid_out_for(params, x, x.shape, is_channels_last(x, params.geometry, x.shape))
-    codes = codes_of(params.geometry, spatial)
-    found = empty((math.prod(lead) * math.prod(codes.grid),), codes.dtype)
-    if codes.padded:
-        run(lambda first, last: found[first:last].fill(codes.none), found.size, found.nbytes)
+    found = empty((math.prod(layout.out_shape),), codes_of(params.geometry, spatial).dtype)
     find(params, layout, form, values, spatial, y, found)
     return found
 
