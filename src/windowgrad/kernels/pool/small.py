@@ -21,6 +21,7 @@ from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.max.entry import max_saves, payment
 from windowgrad.kernels.pool.max.find import carried, comparable, least, way_of
 from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.whole_planes import plane_tops
 from windowgrad.kernels.pool.max.winner_rows import winner_rows
 from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, divisors, sums
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
@@ -58,6 +59,8 @@ def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
     if rule == "forward":
         if computed(dtype) != dtype:
             return None
+        if isinstance(geometry, Global):
+            return ready(plane_tops, geometry.out_shape(shape), dtype, p.plane_in, 0, planes)
         return ready(max_rows, geometry.out_shape(shape), dtype, least(dtype), p.packed, 0, planes * p.pieces)
     if isinstance(geometry, Global) or (kind := max_saves(params, kinds[0])) is None:
         return None

@@ -18,10 +18,11 @@ from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out
 from windowgrad.kernels.pool.max import winner_strips
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least
 from windowgrad.kernels.pool.max.rows import max_rows
-from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
-from windowgrad.kernels.pool.max.winner_codes import codes_of
+from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
+from windowgrad.kernels.pool.max.winner_codes import are_pairs, codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
 from windowgrad.kernels.pool.max.winner_gather import gather_plan, winner_gather
+from windowgrad.kernels.pool.max.winner_pairs import pair_plan, winner_pairs
 from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter
 from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.pool.plan import plan
@@ -62,6 +63,9 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
     layout = laid_out(params, x)
     p, values = layout.plan, ordered(layout.stored(x))
     y = room(None if layout.last else out, layout.planes * p.plane_out, values.dtype)
+    if isinstance(params.geometry, Global) and not layout.last:
+        run(partial(plane_tops, values, y, p.plane_in), layout.planes, x.nbytes)
+        return finished(y, layout.out_shape, x.dtype)
     run(partial(max_rows, values, y, least(values.dtype), p.packed), layout.planes * p.pieces, x.nbytes)
     return layout.finished(y, layout.out_shape, x.dtype)
 
@@ -212,7 +216,11 @@ def only(values: Array) -> tuple[Array, Array]:
 
 def payment(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> tuple[Any, Array, int]:
     """The kernel that gives each gradient to its winner, its plan, and into how many parts it takes a plane."""
-    if codes_of(geometry, spatial).gathers:
+    codes = codes_of(geometry, spatial)
+    if channels == 1 and are_pairs(codes):
+        packed = pair_plan(geometry, spatial)
+        return winner_pairs, packed, int(packed[0])
+    if codes.gathers:
         packed = gather_plan(geometry, spatial, channels)
         return winner_gather, packed, int(packed[0])
     packed = scatter_plan(geometry, spatial, channels)
@@ -237,7 +245,8 @@ def of_planes(params: MaxParams, x: Array, wanted: bool = True) -> tuple[Array, 
 def plane_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None) -> Array:
     """The gradient of the maximum of each plane."""
     found, dtype = flat(of_planes(params, x, False)[1] if saved is None else saved), derivative_of(x.dtype, g.dtype)
-    values = ordered(x) if (found & 1).any() else np.empty(0, computed(x.dtype))
+    several = params.ties != "first" and (found & 1).any()
+    values = ordered(x) if several else np.empty(0, computed(x.dtype))
     gradients = added(g).astype(sum_dtype(x.dtype, dtype), copy=False)
     gx, cells = empty((x.size,), gradients.dtype), math.prod(params.geometry.split(x.shape)[1])
     run(partial(plane_back, values, found, gradients, gx, params.ties == "split", cells), found.size, gx.nbytes)

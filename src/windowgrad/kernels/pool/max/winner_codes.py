@@ -21,8 +21,14 @@ from windowgrad.kernels.pool.sections import SomeBins
 
 Array = np.ndarray[Any, Any]
 
-GATHERED = 36
+GATHERED = 9
 """The most taps of a window whose gradient is gathered cell by cell; of larger ones it is scattered."""
+
+PAIRED = 4
+"""The most taps for `winner_pairs`: where few of the cells win, their rows are cleared in one go."""
+
+WIDE = 32
+"""Places of the grid in a row that is not narrow."""
 
 REACH = 1 << 15
 """The most places of the grid between a cell and the windows that see it, for the same: so many are kept at a time."""
@@ -35,7 +41,7 @@ HUGE = 1 << 31
 class Axis:
     """One axis: `n` cells, `out` outputs. Window o begins at cell first[o]; its taps are `step` cells apart.
 
-    Its `grid` has a place for every output, and one for every `stride` cells.
+    Its `grid` has a place for every cell and every output.
     """
 
     n: int
@@ -83,11 +89,26 @@ def codes_of(geometry: Geometry, spatial: tuple[int, ...]) -> Codes:
     return Codes(axes, np.dtype(np.int64), -1, False)
 
 
+def are_pairs(codes: Codes) -> bool:
+    """Whether windows do not overlap and are two cells side by side along the row, from its first cell on."""
+    last, taps = codes.axes[-1], math.prod(axis.taps for axis in codes.axes)
+    return taps <= PAIRED and not codes.are_places and last.taps == last.stride == 2 and last.step == 1 and all(
+        axis.before == 0 and (axis.taps - 1) * axis.step < axis.stride for axis in codes.axes
+    )
+
+
 def may_gather(axes: Sequence[Axis]) -> bool:
-    """Whether windows are few taps, one or two cells apart along the row, and those of a cell close to each other."""
-    apart = [(axis.before + (axis.taps - 1) * axis.step) // axis.stride + 1 for axis in axes]
-    reach = sum(places * pitch for places, pitch in zip(apart, pitches([axis.grid for axis in axes]), strict=True))
-    return math.prod(axis.taps for axis in axes) <= GATHERED and axes[-1].stride <= 2 and reach <= REACH
+    """Whether windows are few taps, one cell apart, and those of a cell close to each other.
+
+    On planes with narrow rows only where every place of the grid has an output: else copying rows takes longer than scattering.
+    """
+    reach = sum(
+        (axis.before + (axis.taps - 1) * axis.step + 1) * pitch
+        for axis, pitch in zip(axes, pitches([axis.grid for axis in axes]), strict=True)
+    )
+    wide = axes[-1].grid >= WIDE or all(axis.out == axis.grid for axis in axes)
+    few = math.prod(axis.taps for axis in axes) <= GATHERED and reach <= REACH
+    return few and wide and all(axis.stride == 1 for axis in axes)
 
 
 def box(geometry: Geometry, tables: Sequence[Table]) -> tuple[int, ...]:
@@ -115,7 +136,7 @@ def axis_of(geometry: Geometry, a: int, table: Table, taps: int, n: int) -> Axis
     if not isinstance(geometry, Sliding):
         return Axis(n, out, out, np.asarray(table.start, dtype=np.int64), taps, 1)
     stride, before, step = geometry.stride[a], geometry.padding[a][0], geometry.dilation[a]
-    return Axis(n, out, max(out, -(-n // stride)), np.arange(out) * stride - before, taps, step, stride, before)
+    return Axis(n, out, max(out, n), np.arange(out) * stride - before, taps, step, stride, before)
 
 
 def channel_axis(channels: int) -> Axis:

@@ -1,4 +1,4 @@
-"""The gradient of small windows that are one or two cells apart: each cell adds up the outputs that it won, by vectors.
+"""The gradient of small windows that are one cell apart: each cell adds up the outputs that it won, by vectors.
 
 For what `winner_codes` says that it `gathers`. A cell can be a tap of a few windows only, which stand at fixed distances from
 it: `entries` of (distance, number of the tap), in the order of the windows.
@@ -7,23 +7,24 @@ it: `entries` of (distance, number of the tap), in the order of the windows.
     gradient    . . . g . . . g . . .        whose code is that number
     cells             c
 
-Windows stand on a grid which has, along each axis, a place for every `stride` cells. Cells at the same place between windows
-are of one kind; those of one kind have the same entries, and lie on that grid side by side. No edge needs a test: an entry that
-reaches into another row or another plane finds the code of a cell that is not c, because a window's place and its tap give the
-place of one cell only. So the grids of all planes are one run of numbers, however small the planes are. A strip of it is
-summed at a time, kind after kind, into a buffer in the nearest cache, from which the rows of cells are written: as they are, or
-with a stride of 2 along the row from two kinds, interleaved. Where all cells are of one kind, sums go to their place at once.
+Windows stand on a grid that has a place for every cell and for every output. No edge needs a test: an entry that reaches into
+another row or another plane finds the code of a cell that is not c, because a window's place and its tap give the place of one
+cell only. So the grids of all planes are one run of numbers, however small the planes are; a thread owns some rows of it. Where
+places are cells, sums go to their place at once; else they are kept in the nearest cache until their rows are written.
 
-Where there are fewer outputs than places on the grid, or a strip is near an end of the arrays, its codes and gradients are
-copied into buffers in which they are (`placed`). A thread owns the places of the grid whose cells it writes.
+Where there are fewer outputs than places, or near an end of the arrays, codes and gradients are copied into buffers in which
+they are placed, strip by strip.
 
 One comparison looks at CODES codes, of one byte each; its mask then lets gradients through by parts. Codes widened to the
-gradient's lanes before they were compared, row by row, took twice as long on wide rows, and four times on rows of 7 to 33
-cells, where most of a vector lay past the end of its row.
+gradient's lanes before they were compared, row by row, took twice as long on wide rows, and four times on rows of 7 cells,
+where most of a vector lay past the end of its row. With a stride of 2, cells of even and of odd rows and columns have entries of
+their own: summed one after the other and interleaved, they took as long as `winner_scatter` on wide rows in the cache, and twice
+as long on narrow ones and on batches that are larger than it.
 """
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -33,39 +34,35 @@ from numba.extending import intrinsic
 
 from windowgrad.caches import keep
 from windowgrad.geometry import Geometry
-from windowgrad.kernels.pool.max.winner_codes import Array, Axis, channel_axis, codes_of, outer_sum, pitches
+from windowgrad.kernels.pool.max.winner_codes import Array, channel_axis, codes_of, outer_sum, pitches
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, alive, lanes, later, load, splat, store, store_part
-from windowgrad.kernels.vector.shuffle import mixed_high, mixed_low
-from windowgrad.kernels.vector.types import Vec, constant, llvm, read, spread
+from windowgrad.kernels.vector.types import Vec, constant, lane_order, llvm, read, spread
 
 CODES = 64
 """Codes that are compared together."""
 
 AT_ONCE = 2048
-"""Places of the grid that are summed at a time: sums of two kinds, gradients and codes stay in the nearest cache."""
+"""Places of the grid that are summed at a time: sums, gradients and codes stay in the nearest cache."""
 
 SPANS = 4
 """A strip has at least so many times the places between the first and the last entry of a cell: so little is copied twice."""
 
-HEAD = 16
+HEAD = 13
 """Numbers before the lists."""
 
 
 class Grid(NamedTuple):
     """Planes of `rows` rows of `places` places; those that have outputs are `out` in a row, and `outputs` in a plane.
 
-    Places stand for the cells of `kinds` rows, `stride` in each; a row has `width` cells, a plane `cells`. A place's entries
-    reach from `low` to `high` places away.
+    A row has `width` cells, a plane `cells`. The entries of a place reach from `low` to `high` places away.
     """
 
     rows: int
     places: int
     out: int
     outputs: int
-    kinds: int
-    stride: int
     width: int
     cells: int
     low: int
@@ -78,14 +75,11 @@ class Grid(NamedTuple):
     """Room for a strip with what its entries reach."""
     filled: int
     """Whether every place has an output."""
-    alike: int
-    """Whether cells and places are the same."""
+    entries: int
     output_rows: Any
     """Where in its plane a row of outputs begins; −1 if there is none."""
     cell_rows: Any
-    """The same of the rows of cells, kind after kind."""
-    first_entry: Any
-    """Of each kind and each phase along the row."""
+    """The same of the rows of cells."""
     distance: Any
     name: Any
 
@@ -95,15 +89,8 @@ class Grid(NamedTuple):
 
 def gather_plan(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> Array:
     """HEAD numbers, and the lists of `Grid`."""
-    size = outer_sum_size(codes_of(geometry, spatial).axes)
+    size = math.prod(axis.grid for axis in codes_of(geometry, spatial).axes[:-1])
     return kept(size, geometry, spatial, channels, AT_ONCE)
-
-
-def outer_sum_size(axes: tuple[Axis, ...]) -> int:
-    total = 1
-    for axis in axes[:-1]:
-        total *= axis.grid * axis.stride
-    return total
 
 
 def made(geometry: Geometry, spatial: tuple[int, ...], channels: int, at_once: int) -> Array:
@@ -111,80 +98,64 @@ def made(geometry: Geometry, spatial: tuple[int, ...], channels: int, at_once: i
     axes += [channel_axis(channels)] if channels > 1 else []
     *outer, last = axes
     names, grids, outs, sizes = (pitches([getattr(a, field) for a in axes]) for field in ("taps", "grid", "out", "n"))
-    entries, ptr = [], [0]
-    phases = [*(range(min(a.stride, a.n)) for a in outer), range(last.stride)]
-    for kind in product(*phases):
-        for each in product(*(phase_entries(a, phase) for a, phase in zip(axes, kind, strict=True))):
-            entries.append([sum(e[k] * p for e, p in zip(each, ps, strict=True)) for k, ps in enumerate((grids, names))])
-        ptr.append(len(entries))
-    distance, name = np.array(entries, dtype=np.int64).reshape(-1, 2).T
-    low, high = int(distance.min(initial=0)), int(distance.max(initial=0))
-    output_rows = rows_of([[i if i < a.out else -1 for i in range(a.grid)] for a in outer], outs)
-    cell_rows = [
-        rows_of([[c if c < a.n else -1 for c in range(phase, a.grid * a.stride, a.stride)] for a, phase in pairs], sizes)
-        for pairs in (list(zip(outer, kind, strict=True)) for kind in product(*phases[:-1]))
-    ]
-    rows, strip = len(output_rows), max(at_once, SPANS * (high - low)) // last.grid
-    strip = max(1, strip)
-    space = (strip + 2 - low // last.grid + (high + CODES) // last.grid + 1) * last.grid + CODES
-    filled, alike = all(a.out == a.grid for a in axes), all(a.stride == 1 and a.n == a.grid for a in axes)
-    head = [rows, last.grid, last.out, outs[0] * axes[0].out, len(cell_rows), last.stride, last.n, sizes[0] * axes[0].n]
-    head += [low, high, strip, at_once, space, filled, alike, len(entries)]
-    return np.concatenate([head, output_rows, *cell_rows, ptr, distance, name]).astype(np.int64)
+    taps = [[(a.before - t * a.step, t) for t in reversed(range(a.taps))] for a in axes]  # in the order of windows
+    distance, name = (
+        np.array([sum(e[k] * pitch for e, pitch in zip(each, pitched, strict=True)) for each in product(*taps)])
+        for k, pitched in enumerate((grids, names))
+    )
+    low, high = min(0, int(distance.min())), max(0, int(distance.max()))
+    rows = [rows_of([(a.grid, getattr(a, size)) for a in outer], pitch) for size, pitch in (("out", outs), ("n", sizes))]
+    strip = max(1, max(at_once, SPANS * (high - low)) // last.grid)
+    space = (strip + 3 - low // last.grid + (high + CODES) // last.grid) * last.grid + CODES
+    head = [len(rows[0]), last.grid, last.out, outs[0] * axes[0].out, last.n, sizes[0] * axes[0].n, low, high, strip, at_once]
+    head += [space, all(a.out == a.grid for a in axes), len(distance)]
+    return np.concatenate([head, *rows, distance, name]).astype(np.int64)
 
 
 kept = keep(made)
 
 
-def rows_of(numbers: list[list[int]], pitch: list[int]) -> Array:
-    """Where each row begins, from the number of it along each axis; −1 if one of them is."""
-    lists = [np.array(each) for each in numbers]
-    nowhere = outer_sum([each < 0 for each in lists]) > 0
-    return np.where(nowhere, -1, outer_sum([each * p for each, p in zip(lists, pitch, strict=False)]))
-
-
-def phase_entries(axis: Axis, phase: int) -> list[tuple[int, int]]:
-    """Which windows may be those of cells of this phase, counted from their own, and as which tap; in the order of windows."""
-    taps = (t for t in reversed(range(axis.taps)) if (phase + axis.before - t * axis.step) % axis.stride == 0)
-    return [((phase + axis.before - t * axis.step) // axis.stride, t) for t in taps]
+def rows_of(sizes: list[tuple[int, int]], pitch: list[int]) -> Array:
+    """Where each row of a grid begins in an array that has, along each axis, so many of its places; −1 if it has none."""
+    numbers = [np.arange(places) for places, _ in sizes]
+    beyond = outer_sum([number >= own for number, (_, own) in zip(numbers, sizes, strict=True)]) > 0
+    return np.where(beyond, -1, outer_sum([number * p for number, p in zip(numbers, pitch, strict=False)]))
 
 
 @helper
 def unpacked_grid(plan: Any) -> Any:
     head = address(plan)
-    rows, kinds, stride = head[0], head[4], head[5]
+    rows, entries = head[0], head[12]
     output_rows = later(head, HEAD)
     cell_rows = later(output_rows, rows)
-    first_entry = later(cell_rows, kinds * rows)
-    distance = later(first_entry, kinds * stride + 1)
-    lists = output_rows, cell_rows, first_entry, distance, later(distance, head[15])
-    sizes = head[0], head[1], head[2], head[3], kinds, stride, head[6], head[7]
-    return Grid(*sizes, head[8], head[9], head[10], head[11], head[12], head[13], head[14], *lists)
+    distance = later(cell_rows, rows)
+    lists = output_rows, cell_rows, distance, later(distance, entries)
+    sizes = rows, head[1], head[2], head[3], head[4], head[5]
+    return Grid(*sizes, head[6], head[7], head[8], head[9], head[10], head[11], entries, *lists)
 
 
 # --- the kernel --------------------------------------------------------------------------------------------------
 
 
 @intrinsic
-def collect(typing: Any, codes: Any, g: Any, sums: Any, distance: Any, name: Any, first: Any, last: Any, count: Any) -> Any:
-    """sums[:count] = what the places have won, by the entries `first` to `last`; in whole steps of CODES."""
+def collect(typing: Any, codes: Any, g: Any, sums: Any, distance: Any, name: Any, entries: Any, count: Any) -> Any:
+    """sums[:count] = what the places have won; in whole steps of CODES."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         e = Emitter(context, builder, sums.dtype)
         part, few = Vec(sums.dtype, 2 * e.n), Vec(types.int8, CODES)
-        parts = CODES // part.lanes
-        source, target, entry_lists = (g, args[1]), (sums, args[2]), [(distance, args[3]), (name, args[4])]
-        totals = [e.variable(constant(part, 0.0)) for _ in range(parts)]
-        with e.steps(e.int(0), args[7], e.int(CODES)) as j:
+        source, target, lists = (g, args[1]), (sums, args[2]), [(distance, args[3]), (name, args[4])]
+        totals = [e.variable(constant(part, 0.0)) for _ in range(CODES // part.lanes)]
+        with e.steps(e.int(0), args[6], e.int(CODES)) as j:
             for total in totals:
                 builder.store(constant(part, 0.0), total)
-            with e.steps(args[5], args[6], e.int(1)) as entry:
-                apart, wanted = (e.cell(column, entry) for column in entry_lists)
+            with e.steps(e.int(0), args[5], e.int(1)) as entry:
+                apart, wanted = (e.cell(column, entry) for column in lists)
                 at = e.add(apart, j)
                 some = read(context, builder, codes, args[0], at, few)
                 won = builder.icmp_signed("==", some, spread(builder, builder.trunc(wanted, llvm(few).element), CODES))
                 for k, total in enumerate(totals):
-                    mask = builder.shuffle_vector(won, won, order(range(k * part.lanes, (k + 1) * part.lanes)))
+                    mask = builder.shuffle_vector(won, won, lane_order(range(k * part.lanes, (k + 1) * part.lanes)))
                     paid = builder.load(total)
                     more = builder.fadd(paid, read(context, builder, *source, e.add(at, k * part.lanes), part))
                     builder.store(builder.select(mask, more, paid), total)
@@ -194,14 +165,7 @@ def collect(typing: Any, codes: Any, g: Any, sums: Any, distance: Any, name: Any
         return context.get_dummy_value()
 
     index = types.intp
-    return types.void(codes, g, sums, distance, name, index, index, index), emit
-
-
-def order(lanes: range) -> Any:
-    v = Vec(types.int32, len(lanes))
-    made = constant(v, 0)
-    made.constant = [made.type.element(lane) for lane in lanes]
-    return made
+    return types.void(codes, g, sums, distance, name, index, index), emit
 
 
 @helper
@@ -239,69 +203,51 @@ def placed(codes: Any, g: Any, sizes: Any, grid: Any, first: int, last: int, cod
 
 
 @helper
-def written(sums: Any, gx: Any, at: int, width: int, stride: int, apart: int) -> None:
-    """A row of cells: sums, or those of two kinds, which begin `apart` places apart, in turns."""
+def written(sums: Any, gx: Any, width: int) -> None:
+    """A row of cells; its last vector lies over the one before, so that only shorter rows are written by parts."""
     n, j = lanes(gx), 0
-    if stride == 1:
-        while j + n <= width:
-            store(gx, at + j, load(sums, j))
-            j += n
-        if j < width:
-            store_part(gx, at + j, load(sums, j), width - j)
-        return
-    while j + 2 * n <= width:
-        one, two = load(sums, j // 2), load(sums, apart + j // 2)
-        store(gx, at + j, mixed_low(one, two))
-        store(gx, at + j + n, mixed_high(one, two))
-        j += 2 * n
-    if j < width:
-        one, two = load(sums, j // 2), load(sums, apart + j // 2)
-        store_part(gx, at + j, mixed_low(one, two), width - j)
-        if j + n < width:
-            store_part(gx, at + j + n, mixed_high(one, two), width - j - n)
+    while j + n <= width:
+        store(gx, j, load(sums, j))
+        j += n
+    if j < width and n <= width:
+        store(gx, width - n, load(sums, width - n))
+    elif j < width:
+        store_part(gx, j, load(sums, j), width - j)
 
 
 @helper
-def pay_alike(codes: Any, g: Any, gx: Any, grid: Any, count: int, sums: Any) -> None:
-    """The cells of a strip whose places they are."""
+def pay_cells(codes: Any, g: Any, gx: Any, grid: Any, count: int, sums: Any) -> None:
+    """So many cells, which are places."""
     whole = count // CODES * CODES
-    collect(codes, g, gx, grid.distance, grid.name, 0, grid.first_entry[1], whole)
+    collect(codes, g, gx, grid.distance, grid.name, grid.entries, whole)
     if whole < count:
-        some, more = later(codes, whole), later(g, whole)
-        collect(some, more, sums, grid.distance, grid.name, 0, grid.first_entry[1], count - whole)
-        written(sums, gx, whole, count - whole, 1, 0)
+        collect(later(codes, whole), later(g, whole), sums, grid.distance, grid.name, grid.entries, count - whole)
+        written(sums, later(gx, whole), count - whole)
 
 
 @helper
 def pay_rows(codes: Any, g: Any, gx: Any, grid: Any, first: int, rows: int, column: int, places: int, sums: Any) -> None:
     """The cells of some rows, or of `places` in one row from a column on."""
-    count = (rows - 1) * grid.places + places
-    apart = (count + CODES - 1) // CODES * CODES
-    for kind in range(grid.kinds):
-        for phase in range(grid.stride):
-            entries = later(grid.first_entry, kind * grid.stride + phase)
-            collect(codes, g, later(sums, phase * apart), grid.distance, grid.name, entries[0], entries[1], count)
-        plane, row = first // grid.rows, first % grid.rows
-        for r in range(rows):
-            cell = grid.cell_rows[kind * grid.rows + row]
-            if cell >= 0:
-                at, width = plane * grid.cells + cell + column * grid.stride, grid.width - column * grid.stride
-                width = min(places * grid.stride, width)
-                written(later(sums, r * grid.places), gx, at, width, grid.stride, apart)
-            row += 1
-            if row == grid.rows:
-                plane, row = plane + 1, 0
+    collect(codes, g, sums, grid.distance, grid.name, grid.entries, (rows - 1) * grid.places + places)
+    plane, row = first // grid.rows, first % grid.rows
+    for r in range(rows):
+        if grid.cell_rows[row] >= 0 and column < grid.width:
+            at = plane * grid.cells + grid.cell_rows[row] + column
+            written(later(sums, r * grid.places), later(gx, at), min(places, grid.width - column))
+        row += 1
+        if row == grid.rows:
+            plane, row = plane + 1, 0
 
 
 @kernel
 def winner_gather(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) -> None:
     """gx = each gradient at its winner; the cells of the rows `first` to `last` of the grids of all planes."""
     grid, size = unpacked_grid(plan), len(codes)
-    sums_space = np.empty(grid.stride * (grid.at_once + CODES), gx.dtype)
+    sums_space = np.empty(grid.at_once + CODES, gx.dtype)
     codes_space, g_space = np.empty(grid.space, np.uint8), np.empty(grid.space, g.dtype)
     spaces = sums_space, codes_space, g_space
     codes, g, gx, sums = address(codes), address(g), address(gx), address(sums_space)
-    own_codes, own_g = address(codes_space), address(g_space)
+    own_codes, own_g, together = address(codes_space), address(g_space), max(1, grid.at_once // grid.places)
     for row in range(first, last, grid.strip):
         rows = min(grid.strip, last - row)
         begin, count = row * grid.places, rows * grid.places
@@ -312,10 +258,9 @@ def winner_gather(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int)
             top, bottom = low // grid.places, -(-high // grid.places)
             placed(codes, g, size, grid, top, bottom, own_codes, own_g)
             some, more = later(own_codes, begin - top * grid.places), later(own_g, begin - top * grid.places)
-        if grid.alike:
-            pay_alike(some, more, later(gx, begin), grid, count, sums)
+        if grid.cells == grid.rows * grid.places:
+            pay_cells(some, more, later(gx, begin), grid, count, sums)
         else:
-            together = max(1, grid.at_once // grid.places)
             for r in range(0, rows, together):
                 for column in range(0, grid.places, grid.at_once):
                     begin, places = r * grid.places + column, min(grid.at_once, grid.places - column)
