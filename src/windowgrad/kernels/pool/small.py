@@ -18,8 +18,9 @@ from windowgrad.kernels.arrays import Array, computed, summed
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
-from windowgrad.kernels.pool.max.entry import max_saves, payment
+from windowgrad.kernels.pool.max.entry import max_saves
 from windowgrad.kernels.pool.max.find import carried, comparable, least, way_of
+from windowgrad.kernels.pool.max.ready import payment
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.whole_planes import plane_tops
 from windowgrad.kernels.pool.max.winner_rows import winner_rows

@@ -15,15 +15,12 @@ from windowgrad.kernels.arrays import Array, added, computed, finished, flat, or
 from windowgrad.kernels.pool.axis_passes import along, axis_blocks, has_many_rows, max_axes
 from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
 from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
-from windowgrad.kernels.pool.max import winner_strips
+from windowgrad.kernels.pool.max import ready, winner_strips
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
-from windowgrad.kernels.pool.max.winner_codes import are_pairs, codes_of
+from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
-from windowgrad.kernels.pool.max.winner_gather import gather_plan, winner_gather
-from windowgrad.kernels.pool.max.winner_pairs import pair_plan, winner_pairs
-from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter
 from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.runtime.buffers import empty
@@ -53,6 +50,8 @@ def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any, 
 
 
 def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
+    if out is None and x.flags.c_contiguous and (call := ready.forward(params.geometry, x.shape, x.dtype)) is not None:
+        return call(x)
     by_axes = has_many_rows(params.geometry)
     if (cut := blocks(params.geometry, x, computed(x.dtype), by_axes=by_axes)) is not None:
         y = empty(out_shape(params.geometry, x.shape), x.dtype) if out is None else out
@@ -149,6 +148,9 @@ def saved_kind(geometry: Geometry, ties: str, shape: tuple[int, ...], dtype: Any
 
 def max_saving(params: MaxParams, x: Array) -> tuple[Array, Array]:
     """The maximum, and the tap that won each output (`winner_codes`)."""
+    first = params.ties == "first" and x.flags.c_contiguous
+    if first and (call := ready.saving(params.geometry, x.shape, x.dtype)) is not None:
+        return call(x)
     if (cut := blocks(params.geometry, x, comparable(x.dtype))) is not None:
         kind = saved_kind(params.geometry, params.ties, x.shape, x.dtype)
         assert kind is not None
@@ -183,6 +185,10 @@ def found_codes(params: MaxParams, x: Array, values: Array, y: Array) -> Array:
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+    if saved is not None and params.ties == "first" and x.dtype == g.dtype and x.flags.c_contiguous and g.flags.c_contiguous:
+        call = ready.vjp(params.geometry, x.shape, x.dtype) if saved.flags.c_contiguous else None
+        if call is not None:
+            return (call(g, saved),)
     by_x, by_g = (x, comparable(x.dtype)), (g, summed(g.dtype), x.shape)
     if (cut := blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)) is not None:
         leading = x.ndim - params.geometry.rank
@@ -204,7 +210,7 @@ def max_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None = None) -
     found = flat(layout.stored(saved)) if saved is not None else found_codes(params, x, *only(compared(layout.stored(x))))
     gradients = added(layout.stored(g)).astype(sum_dtype(x.dtype, dtype), copy=False)
     gx = empty((x.size,), gradients.dtype)
-    kernel, packed, parts = payment(params.geometry, spatial, layout.channels)
+    kernel, packed, parts = ready.payment(params.geometry, spatial, layout.channels)
     run(partial(kernel, found, gradients, gx, packed), layout.planes * parts, gx.nbytes)
     return (layout.finished(gx, x.shape, dtype),)
 
@@ -212,19 +218,6 @@ def max_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None = None) -
 def only(values: Array) -> tuple[Array, Array]:
     """The cells, and no memory for values."""
     return values, values[:0]
-
-
-def payment(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> tuple[Any, Array, int]:
-    """The kernel that gives each gradient to its winner, its plan, and into how many parts it takes a plane."""
-    codes = codes_of(geometry, spatial)
-    if channels == 1 and are_pairs(codes):
-        packed = pair_plan(geometry, spatial)
-        return winner_pairs, packed, int(packed[0])
-    if codes.gathers:
-        packed = gather_plan(geometry, spatial, channels)
-        return winner_gather, packed, int(packed[0])
-    packed = scatter_plan(geometry, spatial, channels)
-    return winner_scatter, packed, int(packed[6])
 
 
 def sum_dtype(primal: Any, dtype: Any) -> Any:

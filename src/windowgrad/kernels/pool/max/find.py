@@ -137,7 +137,8 @@ def find(
         if way.by_rows is not None:
             winner_rows(values, y, found, least(values.dtype), carried(values.dtype), way.by_rows, first, last)
         else:
-            winner_search(values, y, found, way.names, way.strips, layout.plan.packed, first, last)
+            names, rows = carried(values.dtype), layout.plan.packed
+            winner_search(values, y, found, least(values.dtype), names, way.names, way.strips, rows, first, last)
 
     run(task, layout.planes * len(way.strips), values.nbytes)
 
