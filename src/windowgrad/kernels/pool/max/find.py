@@ -147,4 +147,3 @@ def laid_out_for(params: MaxParams, x: Array, shape: tuple[int, ...], last: bool
     """The layout in which winners of x are found, and what is made of them; `last` says that its channels stand last."""
     form: Form = form_of(params.geometry, shape) if last else "first"
     return laid_out(params, x, form), form
-

@@ -49,18 +49,17 @@ def payment(geometry: Geometry, spatial: Shape, channels: int) -> tuple[Any, Arr
     return winner_scatter, packed, int(packed[6])
 
 
-def is_plain(geometry: Geometry, shape: Shape, dtype: np.dtype[Any], by_axes: bool = False) -> bool:
+def is_plain(geometry: Geometry, shape: Shape, dtype: np.dtype[Any]) -> bool:
     """Whether such a call is computed at once from a contiguous array, and nothing is converted."""
     if math.prod(shape) == 0 or computed(dtype) != dtype or dtype.kind != "f":
         return False
-    return cut_up(geometry, shape, 1, False, by_axes, True) is None
+    return cut_up(geometry, shape, 1, False, False, True) is None
 
 
 @lru_cache(maxsize=256)
 def forward(geometry: Geometry, shape: Shape, dtype: np.dtype[Any]) -> Callable[[Array], Array] | None:
     """The maximum of such an array."""
-    by_axes = has_many_rows(geometry)
-    if not READY or by_axes or not is_plain(geometry, shape, dtype):
+    if not READY or has_many_rows(geometry) or not is_plain(geometry, shape, dtype):
         return None
     (p, planes), out = planned_for(geometry, shape), geometry.out_shape(shape)
     work, low, packed, cells, count = math.prod(shape) * dtype.itemsize, least(dtype), p.packed, p.plane_in, planes * p.pieces

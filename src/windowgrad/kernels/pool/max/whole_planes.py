@@ -1,7 +1,7 @@
 """Regions that are a whole plane: their maximum, their winners, and the gradient.
 
-Only cells that lie plane after plane; where channels are last, `rows` folds cells. Four vectors are compared at a time with what
-is the greatest so far in their lanes; a plane's rows folded into one, and that one along itself, took four times as long.
+For cells that lie plane after plane; where channels are last, `rows` folds them. Four vectors at a time are compared with the
+greatest so far in their lanes; a plane's rows folded into one, and that one along itself, took two to four times as long.
 
 A winner is written down as twice its place in the plane, and one more if other cells equal it. A plane is read once: piece by
 piece, the greatest cell of each; only in the first piece that has the greatest of all is it looked for. The gradient of a plane
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.pool.row_pieces import clear
+from windowgrad.kernels.pool.row_pieces import wipe
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.ops import (
     address,
@@ -151,10 +151,10 @@ def pay_all(x: Any, gx: Any, at: int, cells: int, top: Any, paid: Any, split: bo
 def plane_back(x: Any, found: Any, g: Any, gx: Any, split: bool, cells: int, first: int, last: int) -> None:
     """gx = the gradient at the winners of the planes `first` to `last`; x is read where there are several."""
     x, found, g, gx = address(x), address(found), address(g), address(gx)
+    wipe(gx, first * cells, last * cells)
     for p in range(first, last):
         at, place = p * cells, p * cells + found[p] // 2
         if found[p] % 2 == 0:
-            clear(gx, at, at + cells)
-            gx[place] += g[p]
+            gx[place] = 0 + g[p]  # −0.0 is 0.0
         else:
             pay_all(x, gx, at, cells, x[place], g[p], split)

@@ -90,10 +90,14 @@ def codes_of(geometry: Geometry, spatial: tuple[int, ...]) -> Codes:
 
 
 def are_pairs(codes: Codes) -> bool:
-    """Whether windows do not overlap and are two cells side by side along the row, from its first cell on."""
+    """Whether windows do not overlap and are two cells side by side along the row."""
     last, taps = codes.axes[-1], math.prod(axis.taps for axis in codes.axes)
-    return taps <= PAIRED and not codes.are_places and last.taps == last.stride == 2 and last.step == 1 and all(
-        axis.before == 0 and (axis.taps - 1) * axis.step < axis.stride for axis in codes.axes
+    return (
+        taps <= PAIRED
+        and not codes.are_places
+        and last.taps == last.stride == 2
+        and last.step == 1
+        and all(axis.before < axis.stride and (axis.taps - 1) * axis.step < axis.stride for axis in codes.axes)
     )
 
 

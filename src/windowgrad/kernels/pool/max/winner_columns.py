@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.pool.max.column_tops import column_tops, first_column, whole
+from windowgrad.kernels.pool.max.column_tops import column_tops, first_tap, whole
 from windowgrad.kernels.pool.max.winner_search import find_in_place, overlap_much
 from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.one_by_one import beats as comes_first
@@ -169,7 +169,7 @@ def tied_columns(x: Any, dx: Any, y: Any, split: bool, least: Any, like: Any, pl
         for j in range(out):
             y[job * out + j] = 0
             if rows.low < rows.high and windows.count[j] > 0:
-                c = first_column(top, who, windows, j)
+                c = windows.start[j] + first_tap(top, who, windows, j) * windows.step
                 among = winners_in(top, c, counted, windows, j) if split else 1.0
                 y[job * out + j] = winners_in(top, c, total, windows, j) / among
 
@@ -196,7 +196,7 @@ def tied_columns_back(
                 column_sums(x, gx[:0], base, rows, width, top, counted)
             amount[:] = 0
             for j in range(out):
-                c = first_column(top, who, windows, j)
+                c = windows.start[j] + first_tap(top, who, windows, j) * windows.step
                 if c < 0:
                     continue
                 paid = g[(p * windows.rows + row) * out + j]

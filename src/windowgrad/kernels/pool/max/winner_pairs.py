@@ -28,12 +28,12 @@ from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, lanes, later
 from windowgrad.kernels.vector.types import Vec, constant, lane_order, llvm, read, spread
 
-HEAD = 4
+HEAD = 5
 """Numbers before the lists."""
 
 
 def pair_plan(geometry: Geometry, spatial: tuple[int, ...]) -> Array:
-    """(rows of cells, cells of a row, outputs of a row, outputs), for each row of cells its outputs, and its first tap."""
+    """(rows of cells, cells of a row, outputs of a row, outputs, padding before rows), outputs and first tap of each row."""
     return kept(math.prod(spatial[:-1]), geometry, spatial)
 
 
@@ -42,12 +42,12 @@ def made(geometry: Geometry, spatial: tuple[int, ...]) -> Array:
     outputs, taps, nobody = [], [], []
     for axis, out, name in zip(outer, pitches([a.out for a in axes]), pitches([a.taps for a in axes]), strict=False):
         cell = np.arange(axis.n)
-        window, tap = cell // axis.stride, cell % axis.stride
+        window, tap = np.divmod(cell + axis.before, axis.stride)
         nobody.append((window >= axis.out) | (tap % axis.step != 0) | (tap // axis.step >= axis.taps))
         outputs.append(window * out)
         taps.append(tap // axis.step * name)
     rows = np.where(outer_sum(nobody) > 0, -1, outer_sum(outputs))
-    head = [len(rows), last.n, last.out, math.prod(a.out for a in axes)]
+    head = [len(rows), last.n, last.out, math.prod(a.out for a in axes), last.before]
     return np.concatenate([head, rows, outer_sum(taps)]).astype(np.int64)
 
 
@@ -117,7 +117,7 @@ def expand_row(codes: Any, g: Any, gx: Any, tap: int, out: int, width: int) -> N
 def winner_pairs(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) -> None:
     """gx = each gradient at its winner; rows of cells `first` to `last` of all planes."""
     head = address(plan)
-    rows, width, out = head[0], head[1], head[2]
+    rows, width, out, before = head[0], head[1], head[2], head[4]
     outputs = later(head, HEAD)
     taps = later(outputs, rows)
     codes, g, gx = address(codes), address(g), address(gx)
@@ -127,7 +127,12 @@ def winner_pairs(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) 
             clear(gx, row * width, row * width + width)
         else:
             at = plane * head[3] + outputs[i]
-            expand_row(later(codes, at), later(g, at), later(gx, row * width), taps[i], out, width)
+            some, more, cells = later(codes, at), later(g, at), later(gx, row * width)
+            if before == 1:  # the first cell is the second of its window
+                cells[0] = 0
+                if some[0] == taps[i] + 1:
+                    cells[0] += more[0]
+            expand_row(later(some, before), later(more, before), later(cells, before), taps[i], out - before, width - before)
         i += 1
         if i == rows:
             plane, i = plane + 1, 0

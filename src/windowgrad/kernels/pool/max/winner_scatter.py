@@ -1,8 +1,8 @@
 """The gradient of windows of any kind: each output's gradient is added to the cell that won it, window after window.
 
-For what neither `winner_pairs` nor `winner_gather` does: large windows, bins, windows far apart, narrow planes. A strip of a plane
-at a time (`winner_strips`): it is cleared, then all outputs that see it are looked at, and those that were won by a cell of the
-strip are added there while it is in the nearest caches.
+For what neither `winner_pairs` nor `winner_gather` does: large windows, bins, windows far apart, narrow planes. A strip of a
+plane at a time (`winner_strips`): it is cleared, then all outputs that see it are looked at, and those that were won by a cell
+of the strip are added there while it is in the nearest caches.
 
 Where each winner is, is found by vectors for many outputs before the first of them is added: the numbers of its taps along
 three axes by multiplications, where a look into a table for each output took a third longer. Only rows at the edges of a strip
@@ -11,6 +11,7 @@ look whether a winner is within it.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +30,8 @@ from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, alive, later
 from windowgrad.kernels.vector.types import Vec, llvm, read, spread
 
-FLAT = 4096
-"""Outputs of a plane that are looked at as one row, if it is not cut: of a short row, its beginning costs more than its outputs."""
+FLAT = 8192
+"""Outputs of a plane that are looked at as one row, if it is not cut: the beginning of a row costs as much as some outputs."""
 
 TOGETHER = 16
 """Outputs whose winners are found together, …"""
@@ -50,7 +51,9 @@ HEAD = 14
 
 def scatter_plan(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> Array:
     limits = winner_strips.UNCUT, winner_strips.SPANS, FLAT
-    return kept(codes_of(geometry, spatial).size, geometry, spatial, channels, *limits)
+    codes = codes_of(geometry, spatial)
+    listed = math.prod(axis.out for axis in codes.axes) * channels
+    return kept(codes.size + (listed if listed <= FLAT else 0), geometry, spatial, channels, *limits)
 
 
 def made(geometry: Geometry, spatial: tuple[int, ...], channels: int, uncut: int, spans: int, flat: int) -> Array:

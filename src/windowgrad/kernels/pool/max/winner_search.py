@@ -5,8 +5,8 @@ and along a single row. A strip of a plane at a time (`winner_strips`). Rows are
 (`column_tops`): a window takes as many steps as it is wide. Before, the greatest value was found and then its first cell looked
 for, row by row; which row that was no CPU could foresee, and 3×3 windows took four times as long.
 
-A plane that is one row is read in place, and windows that overlap much are slid over it, with a queue of the cells that may
-still win: a cell enters and leaves it once, whatever the size of the window.
+Windows along a single row that overlap much are slid over it, with a queue of the cells that may still win: a cell enters and
+leaves it once, whatever the size of the window.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from windowgrad.kernels.pool.max.column_tops import column_tops, first_column, whole
+from windowgrad.kernels.pool.max.column_tops import column_tops, first_tap, whole
 from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.one_by_one import beats as comes_first
 from windowgrad.kernels.pool.packed import rows_of, unpacked
@@ -56,11 +56,16 @@ def slide(x: Any, base: int, out: int, windows: Any, queue: Any, places: Any) ->
 @helper
 def look_in_place(x: Any, base: int, windows: Any, j: int) -> int:
     """The first greatest cell of one window along one row, −1 if it has none."""
-    best, start, step = -1, windows.start[j], windows.step
-    for c in range(start, start + windows.count[j] * step, step):
-        if best < 0 or comes_first(x[base + c], x[base + best]):
-            best = c
-    return best
+    if windows.count[j] == 0:
+        return -1
+    c, step = base + windows.start[j], windows.step
+    best, value = c, x[c]
+    for _ in range(1, windows.count[j]):
+        c += step
+        v = x[c]
+        better = (v > value) | ((v != v) & (value == value))  # no jump that nobody foresees
+        best, value = (c if better else best), (v if better else value)
+    return best - base  # type: ignore[no-any-return]
 
 
 @helper
@@ -100,16 +105,6 @@ def unpacked_names(packed: Any, rows: int, out: int) -> Any:
     return Names(head[0], head[1], head[2], starts, skip, later(skip, out))
 
 
-@helper
-def name_of(q: int, column: int, j: int, windows: Any, names: Any) -> int:
-    """The name of the winner of window j that is in a column of the row that entry q of the plan lists; −1: there is none."""
-    if column < 0:
-        return names.none  # type: ignore[no-any-return]
-    if names.places:
-        return windows.places[q] + column  # type: ignore[no-any-return]
-    return names.rows[q] + names.skip[j] + (column - windows.start[j]) // windows.step  # type: ignore[no-any-return]
-
-
 @kernel
 def winner_search(
     x: Any, y: Any, found: Any, least: Any, like: Any, packed: Any, strips: Any, plan: Any, first: int, last: int
@@ -120,10 +115,9 @@ def winner_search(
     """
     line, windows, _ = unpacked(plan)
     names, wanted = unpacked_names(packed, windows.rows, line.out), len(y) > 0
-    count, lone, row_columns = len(strips), windows.plane == line.width, np.empty(line.out, np.int64)
-    cells = 0 if lone else whole(line.width, x)
-    tops, rows_with = np.empty(cells, x.dtype), np.empty(cells, like.dtype)
-    queue = np.empty(line.width if lone and overlap_much(line, windows) else 0, np.int64)
+    count, slid = len(strips), windows.plane == line.width and overlap_much(line, windows)
+    cells, queue = 0 if slid else whole(line.width, x), np.empty(line.width if slid else 0, np.int64)
+    tops, rows_with, row_columns = np.empty(cells, like.dtype), np.empty(cells, like.dtype), np.empty(line.out, np.int64)
     spaces = tops, rows_with, row_columns
     x, y, found, columns = address(x), address(y), address(found), address(row_columns)
     top, who = address(tops), address(rows_with)
@@ -133,20 +127,25 @@ def winner_search(
         for row in range(strip.low, strip.high):
             rows = rows_of(windows, row)
             at, to, some = p * names.plane + names.starts[row], (p * windows.rows + row) * line.out, rows.low < rows.high
-            if lone and some:
-                find_in_place(x, base, line.out, windows, queue, columns)
+            if slid and some:
+                slide(x, base, line.out, windows, queue, columns)
             elif some:
                 column_tops(x, base, rows, line.width, least, top, who)
             for j in range(line.out):
-                q, column = rows.low, -1
-                if lone and some:
-                    column = columns[j]
+                tap = -1
+                if slid and some:
+                    tap = columns[j] - windows.start[j] if columns[j] >= 0 else -1  # its taps are side by side
                 elif some:
-                    column = first_column(top, who, windows, j)
-                    q += who[column] if column >= 0 else 0
-                found[at + j] = name_of(q, column, j, windows, names)
+                    tap = first_tap(top, who, windows, j)
+                if tap < 0:
+                    found[at + j] = names.none
+                    if wanted:
+                        y[to + j] = 0
+                    continue
+                column = windows.start[j] + tap * windows.step
+                q = rows.low if slid else rows.low + who[column]
+                place = windows.places[q] + column
+                found[at + j] = place if names.places else names.rows[q] + names.skip[j] + tap
                 if wanted:
-                    y[to + j] = 0
-                    if column >= 0:
-                        y[to + j] = x[base + windows.places[q] + column]
+                    y[to + j] = x[base + place]
     alive(spaces)
