@@ -8,7 +8,7 @@ from support.exact import DTYPES, FLOATS
 from windowgrad.errors import WindowError
 from windowgrad.geometry import Adaptive, Global, Sliding, place_of
 from windowgrad.kernels.pool import blocks
-from windowgrad.kernels.pool.max import entry, winner_codes, winner_gather, winner_strips
+from windowgrad.kernels.pool.max import entry, winner_codes, winner_gather, winner_pairs, winner_scatter, winner_strips
 from windowgrad.kernels.runtime import threads
 from windowgrad.ops import MEANINGS, OPS
 from windowgrad.params import TIES, MaxParams, MinParams
@@ -20,11 +20,21 @@ INF, NAN = np.inf, np.nan
 GEOMETRIES = [
     (Sliding((2, 2), 2), (2, 3, 6, 20)),
     (Sliding((2, 2), 2), (2, 3, 7, 19)),
+    (Sliding((2, 2), 2), (1, 2, 6, 75)),
+    (Sliding((2, 2), 2, 1), (2, 2, 9, 37)),
+    (Sliding((2, 2), 2, 1, ceil_mode=True), (2, 2, 8, 20)),
+    (Sliding((1, 2), (3, 2)), (2, 2, 7, 9)),
+    (Sliding((2,), 2), (3, 33)),
     (Sliding((3, 3), 2, 1), (2, 3, 7, 20)),
     (Sliding((3, 3), 2, 1, ceil_mode=True), (2, 2, 8, 37)),
     (Sliding((3, 3), 2), (2, 3, 7, 19)),
     (Sliding((3, 3), 1, 1), (2, 3, 5, 41)),
     (Sliding((3, 3), 1), (2, 3, 5, 21)),
+    (Sliding((3, 3), 1, 1), (5, 3, 7, 7)),
+    (Sliding((3, 3), 1), (2, 2, 5, 45)),
+    (Sliding((2, 2), 1, 1), (2, 2, 5, 40)),
+    (Sliding((2, 2, 2), 1, 1), (3, 2, 4, 3, 5)),
+    (Sliding((5, 5), 2), (2, 2, 12, 40)),
     (Sliding((7, 7), 1, 3), (1, 2, 9, 20)),
     (Sliding((3, 3), 3), (2, 2, 9, 20)),
     (Sliding((2, 3), (3, 2), 1, (1, 2)), (2, 2, 9, 20)),
@@ -73,9 +83,7 @@ def places_of(geometry, shape, saved):
             taps = place_of(int(saved[at]), box)
             cell = [b + t * axis.step for b, t, axis in zip(begins, taps, codes.axes, strict=True)]
             found[at] = np.ravel_multi_index(cell, spatial)
-    beyond = np.ones(saved.shape, bool)
-    beyond[(..., *(slice(axis.out) for axis in codes.axes))] = False
-    assert (saved[beyond] == codes.none).all()
+    assert saved.shape == found.shape
     return found
 
 
@@ -149,6 +157,72 @@ def test_nothing_is_saved_of_ties_in_windows_nor_of_what_is_cut_within_planes():
     assert MAX.saves(MaxParams(Sliding((3, 3), 2, 1)), ((32, 64, 112, 112), x.dtype)) == ((32, 64, 56, 56), np.uint8)
 
 
+# --- who computes it ---------------------------------------------------------------------------------------------
+
+
+def payer(geometry, spatial, channels=1):
+    return entry.payment(geometry, spatial, channels)[0].__name__
+
+
+def test_pairs_are_windows_of_two_cells_that_do_not_overlap():
+    assert payer(Sliding((2, 2), 2), (8, 8)) == "winner_pairs"
+    assert payer(Sliding((2, 2), 2, 1), (8, 8)) == "winner_pairs"
+    assert payer(Sliding((2, 2), (3, 2)), (8, 8)) == "winner_pairs"
+    assert payer(Sliding((2,), 2), (8,)) == "winner_pairs"
+    for geometry in (Sliding((2, 2), (1, 2)), Sliding((2, 2), (2, 3)), Sliding((3, 2), (2, 2)), Sliding((2, 2), 2, 0, (1, 2))):
+        assert payer(geometry, (8, 8)) != "winner_pairs"
+    assert payer(Sliding((2, 2, 2), 2), (8, 8, 8)) == "winner_scatter"  # more than PAIRED taps
+    assert payer(Sliding((2, 2), 2), (8, 8), 3) == "winner_scatter"  # channels last
+
+
+def test_windows_of_few_taps_one_cell_apart_are_gathered():
+    wide, narrow = (8, winner_codes.WIDE), (8, winner_codes.WIDE - 1)
+    assert payer(Sliding((3, 3), 1), wide) == payer(Sliding((3, 3), 1, 1), narrow) == "winner_gather"
+    assert payer(Sliding((3, 3), 1), narrow) == "winner_scatter"  # a narrow plane that has fewer outputs than cells
+    assert payer(Sliding((2, 5), 1), wide) == payer(Sliding((3, 3), (2, 1), 1), wide) == "winner_scatter"
+    assert payer(Sliding((2, 2), 1, dilation=(900, 1)), (901, 36)) == "winner_gather"
+    assert payer(Sliding((2, 2), 1, dilation=(920, 1)), (921, 36)) == "winner_scatter"  # a cell's windows are far apart
+
+
+@every_geometry
+def test_every_kernel_that_may_pay_gives_the_same_bits(geometry, shape):
+    """Those that are not chosen, too; in flat rows, in rows, and in strips."""
+    (lead, spatial), rng = geometry.split(shape), np.random.default_rng(5)
+    codes, planes = winner_codes.codes_of(geometry, spatial), int(np.prod(lead))
+    x = drawn([0.0, 1.0, 2.0], shape, 1).astype(np.float32)
+    _, saved = MAX.saving(MaxParams(geometry), x)
+    g, found = rng.standard_normal(saved.shape).astype(np.float32), []
+    alike = [axis.stride == 1 for axis in codes.axes]
+    plans = [(winner_scatter.winner_scatter, winner_scatter.made(geometry, spatial, 1, *limits), 6) for limits in SCATTERED]
+    if all(alike):
+        plans += [
+            (winner_gather.winner_gather, winner_gather.made(geometry, spatial, 1, places), 0) for places in (1, 40, 2048)
+        ]
+    if winner_codes.are_pairs(codes):
+        plans.append((winner_pairs.winner_pairs, winner_pairs.made(geometry, spatial), 0))
+    for kernel, plan, parts in plans:
+        gx = np.full(x.size, NAN, np.float32)
+        kernel(saved.reshape(-1), g.reshape(-1), gx, plan, 0, planes * int(plan[parts]))
+        found.append(settled(gx.reshape(shape)))
+    assert set(found) == {settled(in_order(MaxParams(geometry), x, g, saved))}
+
+
+SCATTERED = [(1 << 15, 4, 8192), (1 << 15, 4, 1), (1, 1, 8192), (40, 1, 1)]
+
+
+def test_the_place_of_a_tap_follows_by_multiplications():
+    for taps in [(255,), (16, 16), (2, 127), (127, 2), (3, 5, 17), (5, 7, 7), (1, 6, 1, 4, 9)]:
+        geometry, spatial = Sliding(taps, 1), tuple(n + 2 for n in taps)
+        axes = winner_codes.codes_of(geometry, spatial).axes
+        sizes = winner_codes.pitches(spatial)
+        given, a, m, b, n, c = winner_scatter.factors(list(axes), sizes)
+        code = np.arange(np.prod(taps))
+        place = a * code + b * (code * m >> winner_scatter.SHIFT) + c * (code * n >> winner_scatter.SHIFT)
+        assert given
+        assert (place == [np.ravel_multi_index(place_of(int(one), taps), spatial) for one in code]).all()
+    assert not any(winner_scatter.factors(list(winner_codes.codes_of(Sliding((2,) * 4), (4,) * 4).axes), [64, 16, 4, 1]))
+
+
 # --- what is made of it ------------------------------------------------------------------------------------------
 
 
@@ -199,7 +273,8 @@ def test_a_gradient_has_the_same_bits_with_and_without_what_was_saved(seed, monk
         ):
             threads.set_num_threads(int(rng.choice([1, 2, 3])))
             monkeypatch.setattr(winner_strips, "UNCUT", int(rng.choice([1, 50, 1 << 15])))
-            monkeypatch.setattr(winner_gather, "LONG", int(rng.choice([1, 50, 1024])))
+            monkeypatch.setattr(winner_gather, "AT_ONCE", int(rng.choice([1, 50, 2048])))
+            monkeypatch.setattr(winner_scatter, "FLAT", 1 if drawn_calls % 2 else 8192)
             winner_gather.kept.__closure__[0].cell_contents.cache_clear()
             kind = kernels.saves(params, (x.shape, x.dtype))
             if kind is None:

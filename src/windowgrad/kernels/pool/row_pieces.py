@@ -11,6 +11,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.ops import lanes, splat, store, store_part
 
@@ -93,6 +97,18 @@ def fill(a: Any, low: int, high: int, value: Any) -> None:
     """a[low:high] = value."""
     for i in range(low, high):
         a[i] = value
+
+
+@intrinsic
+def wipe(typing: Any, a: Any, low: Any, high: Any) -> Any:
+    """a[low:high] = 0 by the C library, which writes much memory past the caches."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        size = builder.mul(builder.sub(args[2], args[1]), context.get_constant(types.intp, a.dtype.bitwidth // 8))
+        cgutils.memset(builder, builder.gep(args[0], [args[1]]), size, 0)
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp, types.intp), emit
 
 
 @helper

@@ -21,11 +21,9 @@ from windowgrad.kernels.arrays import Array, computed, summed
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
-from windowgrad.kernels.pool.max.entry import max_saves, payment, tied, tied_back
-from windowgrad.kernels.pool.max.find import comparable, finder, least, way_of
-from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.entry import max_saves, payment, tied, tied_back, topper
+from windowgrad.kernels.pool.max.find import comparable, finder, way_of
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
-from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, divisors, sums
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
 from windowgrad.kernels.pool.one_by_one import take
@@ -95,8 +93,8 @@ def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
         if computed(dtype) != dtype:
             return None
         p, planes = planned_for(geometry, shape)
-        chosen = max_rows, (least(dtype), p.packed), planes * p.pieces
-        return ready(chosen, math.prod(shape) * dtype.itemsize, geometry.out_shape(shape), dtype)
+        kernel, given, parts = topper(geometry, p, dtype)
+        return ready((kernel, given, planes * parts), math.prod(shape) * dtype.itemsize, geometry.out_shape(shape), dtype)
     if comparable(dtype) != dtype:
         return None
     if rule == "with_indices":
@@ -120,12 +118,9 @@ def finding(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], ki
     kernel, given, parts = finder(way, p, dtype)
     find, none = job((kernel, given, planes * parts), math.prod(shape) * dtype.itemsize), np.empty(0, dtype)
     out, new, new_names = geometry.out_shape(shape), maker(geometry.out_shape(shape), dtype), maker(*kind)
-    unused = codes_of(geometry, spatial).none if math.prod(kind[0]) > math.prod(out) else None
 
     def call(x: Array, wanted: bool = True) -> tuple[Array, Array]:
         y, found = new(out, dtype) if wanted else none, new_names(*kind)
-        if unused is not None:
-            found.fill(unused)
         find(x.ravel(), y.ravel(), found.ravel())
         return y, found
 

@@ -16,6 +16,9 @@ from windowgrad.kernels.pool.long_spans import Spans, add_long, join_long
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.loops import Combine, Emitter
 
+UNROLLED = (3, 5, 7)
+"""Numbers of taps that have a loop of their own where windows are more than two cells apart."""
+
 DIRECT = 8
 """Up to so many taps are combined one by one."""
 
@@ -100,13 +103,30 @@ def spanning(combine: Combine, twice: bool) -> Any:
                     keep(j, tree(e.mul(j, cells), cells))
 
             def apart() -> None:
-                """One cell at a time, for the strides that have no shuffle."""
+                """One output at a time, for the strides that have no shuffle; of few taps, without a loop over them."""
+                done, more = builder.append_basic_block("done"), builder.append_basic_block("more")
+                choice = builder.switch(taps, more)
+                for number in UNROLLED:
+                    block = builder.append_basic_block(f"taps{number}")
+                    choice.add_case(e.int(number), block)
+                    builder.position_at_end(block)
+                    with e.steps(e.int(0), out, e.int(1)) as j:
+                        i = e.mul(j, stride)
+                        total = e.cell(source, i)
+                        for _ in range(number - 1):
+                            i = e.add(i, step)
+                            total = combine(e, total, e.cell(source, i))
+                        e.put(target, e.add(at, j), total)
+                    builder.branch(done)
+                builder.position_at_end(more)
                 with e.steps(e.int(0), out, e.int(1)) as j:
                     i = e.mul(j, stride)
                     total = e.variable(e.cell(source, i))
                     with e.steps(e.add(i, step), e.add(i, e.mul(step, taps)), step) as k:
                         builder.store(combine(e, builder.load(total), e.cell(source, k)), total)
                     e.put(target, e.add(at, j), builder.load(total))
+                builder.branch(done)
+                builder.position_at_end(done)
 
             def long() -> None:
                 s = Spans(e, source, target, at, out, taps, step, stride)

@@ -239,6 +239,15 @@ greater, less, equal, not_equal = (
     _comparison(*c) for c in (("greater", ">"), ("less", "<"), ("equal", "=="), ("not_equal", "!="))
 )
 
+unordered = _binary(
+    "unordered",
+    "The mask of the lanes where a or b is NaN.",
+    _mask,
+    f=lambda builder, a, b: builder.fcmp_unordered("uno", a, b),
+    i=lambda builder, a, b: ir.Constant(ir.VectorType(ir.IntType(1), a.type.count), None),
+    u=lambda builder, a, b: ir.Constant(ir.VectorType(ir.IntType(1), a.type.count), None),
+)
+
 
 def _operator(symbol: Any, function: Any) -> None:
     """`a + b` for vectors, by the intrinsic."""

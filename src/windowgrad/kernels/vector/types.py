@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -57,6 +58,11 @@ def llvm(v: Any) -> Any:
 
 def constant(v: Any, value: Any) -> Any:
     return ir.Constant(llvm(v), [value] * v.lanes)
+
+
+def lane_order(lanes: Sequence[int]) -> Any:
+    """The lanes that a shuffle takes, as its constant."""
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
 
 
 def call(builder: Any, name: str, result: Any, args: list[Any]) -> Any:

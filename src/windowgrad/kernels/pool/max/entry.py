@@ -16,12 +16,13 @@ from windowgrad.kernels.pool.axis_passes import along, axis_blocks, has_many_row
 from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
 from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
 from windowgrad.kernels.pool.max import winner_strips
-from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, grid_shape, laid_out_for, least
+from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least
 from windowgrad.kernels.pool.max.rows import max_rows
-from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
-from windowgrad.kernels.pool.max.winner_codes import codes_of
+from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
+from windowgrad.kernels.pool.max.winner_codes import are_pairs, codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
 from windowgrad.kernels.pool.max.winner_gather import gather_plan, winner_gather
+from windowgrad.kernels.pool.max.winner_pairs import pair_plan, winner_pairs
 from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter
 from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.pool.plan import Plan, plan
@@ -62,8 +63,19 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
     layout = laid_out(params, x)
     p, values = layout.plan, ordered(layout.stored(x))
     y = room(None if layout.last else out, layout.planes * p.plane_out, values.dtype)
-    run(partial(max_rows, values, y, least(values.dtype), p.packed), layout.planes * p.pieces, x.nbytes)
+    kernel, given, parts = topper(params.geometry, p, values.dtype, layout.last)
+    run(partial(kernel, values, y, *given), layout.planes * parts, x.nbytes)
     return layout.finished(y, layout.out_shape, x.dtype)
+
+
+def topper(geometry: Geometry, p: Plan, dtype: Any, last: bool = False) -> tuple[Any, tuple[Any, ...], int]:
+    """The kernel for the greatest values, what it is told besides its arrays, and its parts of a plane.
+
+    `last` says that channels are in the rows of the plan.
+    """
+    if isinstance(geometry, Global) and not last:
+        return plane_tops, (p.plane_in,), 1
+    return max_rows, (least(dtype), p.packed), p.pieces
 
 
 def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:
@@ -145,7 +157,7 @@ def saved_kind(geometry: Geometry, ties: str, shape: tuple[int, ...], dtype: Any
     if isinstance(geometry, Global):
         return lead, np.dtype(np.int64)
     codes = codes_of(geometry, spatial)
-    return None if codes.are_places else (grid_shape(codes, lead), codes.dtype)
+    return None if codes.are_places else (out_shape(geometry, shape), codes.dtype)
 
 
 def max_saving(params: MaxParams, x: Array) -> tuple[Array, Array]:
@@ -170,20 +182,15 @@ def max_saving(params: MaxParams, x: Array) -> tuple[Array, Array]:
     values = compared(layout.stored(x))
     y = empty((layout.planes * layout.plan.plane_out,), values.dtype)
     saved = found_codes(params, x, values, y)
-    lead = x.shape[: x.ndim - params.geometry.rank]
-    shape = grid_shape(codes_of(params.geometry, params.geometry.split(x.shape)[1]), lead)
     y = y.astype(x.dtype, copy=False)
-    return layout.finished(y, layout.out_shape, x.dtype), layout.finished(saved, shape, saved.dtype)
+    return layout.finished(y, layout.out_shape, x.dtype), layout.finished(saved, layout.out_shape, saved.dtype)
 
 
 def found_codes(params: MaxParams, x: Array, values: Array, y: Array) -> Array:
     """The codes of the winners of x, flat in the order of memory; its cells, and the values of the winners, are `values`, y."""
-    lead, spatial = params.geometry.split(x.shape)
+    spatial = params.geometry.split(x.shape)[1]
     layout, form = laid_out_for(params, x, x.shape, is_channels_last(x, params.geometry, x.shape))
-    codes = codes_of(params.geometry, spatial)
-    found = empty((math.prod(lead) * math.prod(codes.grid),), codes.dtype)
-    if codes.padded:
-        run(lambda first, last: found[first:last].fill(codes.none), found.size, found.nbytes)
+    found = empty((math.prod(layout.out_shape),), codes_of(params.geometry, spatial).dtype)
     find(params, layout, form, values, spatial, y, found)
     return found
 
@@ -222,7 +229,11 @@ def only(values: Array) -> tuple[Array, Array]:
 
 def payment(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> tuple[Any, Array, int]:
     """The kernel that gives each gradient to its winner, its plan, and into how many parts it takes a plane."""
-    if codes_of(geometry, spatial).gathers:
+    codes = codes_of(geometry, spatial)
+    if channels == 1 and are_pairs(codes):
+        packed = pair_plan(geometry, spatial)
+        return winner_pairs, packed, int(packed[0])
+    if codes.gathers:
         packed = gather_plan(geometry, spatial, channels)
         return winner_gather, packed, int(packed[0])
     packed = scatter_plan(geometry, spatial, channels)
@@ -247,7 +258,8 @@ def of_planes(params: MaxParams, x: Array, wanted: bool = True) -> tuple[Array, 
 def plane_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None) -> Array:
     """The gradient of the maximum of each plane."""
     found, dtype = flat(of_planes(params, x, False)[1] if saved is None else saved), derivative_of(x.dtype, g.dtype)
-    values = ordered(x) if (found & 1).any() else np.empty(0, computed(x.dtype))
+    several = params.ties != "first" and (found & 1).any()
+    values = ordered(x) if several else np.empty(0, computed(x.dtype))
     gradients = added(g).astype(sum_dtype(x.dtype, dtype), copy=False)
     gx, cells = empty((x.size,), gradients.dtype), math.prod(params.geometry.split(x.shape)[1])
     run(partial(plane_back, values, found, gradients, gx, params.ties == "split", cells), found.size, gx.nbytes)

@@ -15,7 +15,7 @@ from windowgrad.geometry import Geometry
 from windowgrad.kernels.arrays import Array, computed, ordered
 from windowgrad.kernels.pool.layout import Form, Layout, laid_out
 from windowgrad.kernels.pool.max import winner_codes, winner_strips
-from windowgrad.kernels.pool.max.winner_codes import Codes, codes_of, outer_sum, pitches
+from windowgrad.kernels.pool.max.winner_codes import codes_of, outer_sum, pitches
 from windowgrad.kernels.pool.max.winner_plan import Names, packed_rows
 from windowgrad.kernels.pool.max.winner_rows import winner_rows
 from windowgrad.kernels.pool.max.winner_search import winner_search
@@ -118,13 +118,13 @@ def place_names(p: Plan) -> Names:
 def tap_names(geometry: Geometry, spatial: tuple[int, ...], p: Plan, channels: int, form: Form) -> Names:
     """Winners by the numbers of their taps."""
     codes, tables = codes_of(geometry, spatial), geometry.tables(spatial)
-    grid, alone = pitches([*codes.grid, channels]), form == "rows" and p.run == 1 and channels > 1
+    outs, alone = pitches([*(axis.out for axis in codes.axes), channels]), form == "rows" and p.run == 1 and channels > 1
     outer = len(tables) if alone else len(tables) - 1
     sizes = [axis.taps for axis in codes.axes]
     rows = winner_codes.row_numbers(tables[:outer], sizes[:outer]) * math.prod(sizes[outer:])
-    starts = outer_sum([np.arange(axis.out) * pitch for axis, pitch in zip(codes.axes[:outer], grid[:outer], strict=True)])
-    plane, taps = math.prod(codes.grid) * channels, np.arange(p.kernel, dtype=np.int64)
-    return Names(rows, taps, plane, codes.none, 0, 0, starts)
+    starts = outer_sum([np.arange(axis.out) * pitch for axis, pitch in zip(codes.axes[:outer], outs[:outer], strict=True)])
+    taps = np.arange(p.kernel, dtype=np.int64)
+    return Names(rows, taps, math.prod(axis.out for axis in codes.axes) * channels, codes.none, 0, 0, starts)
 
 
 def find(
@@ -140,14 +140,10 @@ def finder(way: Way, p: Plan, dtype: Any) -> tuple[Any, tuple[Any, ...], int]:
     """The kernel that finds winners, what it is told besides its arrays, and into how many parts it takes a plane."""
     if way.by_rows is not None:
         return winner_rows, (least(dtype), carried(dtype), way.by_rows), len(way.strips)
-    return winner_search, (way.names, way.strips, p.packed), len(way.strips)
+    return winner_search, (least(dtype), carried(dtype), way.names, way.strips, p.packed), len(way.strips)
 
 
 def laid_out_for(params: MaxParams, x: Array, shape: tuple[int, ...], last: bool) -> tuple[Layout, Form]:
     """The layout in which winners of x are found, and what is made of them; `last` says that its channels stand last."""
     form: Form = form_of(params.geometry, shape) if last else "first"
     return laid_out(params, x, form), form
-
-
-def grid_shape(codes: Codes, lead: tuple[int, ...]) -> tuple[int, ...]:
-    return (*lead, *codes.grid)

@@ -4,9 +4,6 @@ A window is a box of taps, as many along each axis as the kernel has, or as the 
 order from where the window begins, padding included, so that the place of a winner is that of its window plus an offset which
 only the tap decides. One byte holds the number where a box has few taps, two bytes a larger one. Beyond that, and where numbers
 of the geometry are huge, a code is the place of the winner in its plane.
-
-The codes of a plane are a grid, mostly that of the outputs. For `winner_gather` it is as large as the cells divided by the
-stride, rounded up: entries without an output have no winner.
 """
 
 from __future__ import annotations
@@ -24,8 +21,17 @@ from windowgrad.kernels.pool.sections import SomeBins
 
 Array = np.ndarray[Any, Any]
 
-GATHERED = 36
+GATHERED = 9
 """The most taps of a window whose gradient is gathered cell by cell; of larger ones it is scattered."""
+
+PAIRED = 4
+"""The most taps for `winner_pairs`: where few of the cells win, their rows are cleared in one go."""
+
+WIDE = 32
+"""Places of the grid in a row that is not narrow."""
+
+REACH = 1 << 15
+"""The most places of the grid between a cell and the windows that see it, for the same: so many are kept at a time."""
 
 HUGE = 1 << 31
 """A geometry with such numbers has places for codes."""
@@ -33,7 +39,10 @@ HUGE = 1 << 31
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: `n` cells, `out` outputs, `grid` codes. Window o begins at cell first[o]; its taps are `step` cells apart."""
+    """One axis: `n` cells, `out` outputs. Window o begins at cell first[o]; its taps are `step` cells apart.
+
+    Its `grid` has a place for every cell and every output.
+    """
 
     n: int
     out: int
@@ -56,10 +65,6 @@ class Codes:
     gathers: bool
 
     @property
-    def grid(self) -> tuple[int, ...]:
-        return tuple(axis.grid for axis in self.axes)
-
-    @property
     def size(self) -> int:
         """How many entries lists of windows or of taps have, about."""
         taps = 0 if self.are_places else math.prod(axis.taps for axis in self.axes)
@@ -68,11 +73,6 @@ class Codes:
     @property
     def are_places(self) -> bool:
         return self.dtype == np.int64
-
-    @property
-    def padded(self) -> bool:
-        """Whether some entries have no output."""
-        return any(axis.grid != axis.out for axis in self.axes)
 
 
 @lru_cache(maxsize=256)
@@ -83,17 +83,36 @@ def codes_of(geometry: Geometry, spatial: tuple[int, ...]) -> Codes:
     for dtype in (np.uint8, np.uint16):
         none = np.iinfo(dtype).max
         if taps <= none + (not empty) and is_moderate(geometry, spatial):
-            gathers = isinstance(geometry, Sliding) and taps <= GATHERED and geometry.stride[-1] <= 2
-            axes = tuple(
-                axis_of(geometry, a, t, k, n, gathers) for a, (t, k, n) in enumerate(zip(tables, sizes, spatial, strict=True))
-            )
-            return Codes(axes, np.dtype(dtype), none if empty or padded(axes) else -1, gathers)
+            axes = tuple(axis_of(geometry, a, t, k, n) for a, (t, k, n) in enumerate(zip(tables, sizes, spatial, strict=True)))
+            return Codes(axes, np.dtype(dtype), none if empty else -1, isinstance(geometry, Sliding) and may_gather(axes))
     axes = tuple(Axis(n, len(t.start), len(t.start), np.zeros(0), k, 0) for t, k, n in zip(tables, sizes, spatial, strict=True))
     return Codes(axes, np.dtype(np.int64), -1, False)
 
 
-def padded(axes: Sequence[Axis]) -> bool:
-    return any(axis.grid != axis.out for axis in axes)
+def are_pairs(codes: Codes) -> bool:
+    """Whether windows do not overlap and are two cells side by side along the row."""
+    last, taps = codes.axes[-1], math.prod(axis.taps for axis in codes.axes)
+    return (
+        taps <= PAIRED
+        and not codes.are_places
+        and last.taps == last.stride == 2
+        and last.step == 1
+        and all(axis.before < axis.stride and (axis.taps - 1) * axis.step < axis.stride for axis in codes.axes)
+    )
+
+
+def may_gather(axes: Sequence[Axis]) -> bool:
+    """Whether windows are few taps, one cell apart, and those of a cell close to each other.
+
+    On planes with narrow rows only where every place of the grid has an output: else copying rows takes longer than scattering.
+    """
+    reach = sum(
+        (axis.before + (axis.taps - 1) * axis.step + 1) * pitch
+        for axis, pitch in zip(axes, pitches([axis.grid for axis in axes]), strict=True)
+    )
+    wide = axes[-1].grid >= WIDE or all(axis.out == axis.grid for axis in axes)
+    few = math.prod(axis.taps for axis in axes) <= GATHERED and reach <= REACH
+    return few and wide and all(axis.stride == 1 for axis in axes)
 
 
 def box(geometry: Geometry, tables: Sequence[Table]) -> tuple[int, ...]:
@@ -116,14 +135,12 @@ def is_moderate(geometry: Geometry, spatial: tuple[int, ...]) -> bool:
     return bool(math.prod(reach) < HUGE)
 
 
-def axis_of(geometry: Geometry, a: int, table: Table, taps: int, n: int, gathers: bool) -> Axis:
+def axis_of(geometry: Geometry, a: int, table: Table, taps: int, n: int) -> Axis:
     out = len(table.start)
     if not isinstance(geometry, Sliding):
         return Axis(n, out, out, np.asarray(table.start, dtype=np.int64), taps, 1)
     stride, before, step = geometry.stride[a], geometry.padding[a][0], geometry.dilation[a]
-    apart = before == 0 and (taps - 1) * step < stride  # then the cells behind the last window are nobody's
-    grid = out if apart or not gathers else max(out, -(-n // stride))
-    return Axis(n, out, grid, np.arange(out) * stride - before, taps, step, stride, before)
+    return Axis(n, out, max(out, n), np.arange(out) * stride - before, taps, step, stride, before)
 
 
 def channel_axis(channels: int) -> Axis:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.kernels.pool.max.column_tops import column_tops, first_tap, whole
 from windowgrad.kernels.pool.max.winner_search import find_in_place, overlap_much
 from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.one_by_one import beats as comes_first
@@ -28,41 +29,11 @@ from windowgrad.kernels.vector.ops import address, beats, lanes, load, load_part
 
 
 @helper
-def whole(cells: int, a: Any) -> Any:
-    """The cells of a row in whole vectors."""
-    return (cells + lanes(a) - 1) // lanes(a) * lanes(a)
-
-
-@helper
 def cells_of(x: Any, at: int, left: int, rest: Any) -> Any:
     """The next cells of a row that has so many left; `rest` past its end."""
     if left >= lanes(x):
         return load(x, at)
     return load_part(x, at, left, rest)
-
-
-@helper
-def column_tops(x: Any, base: int, rows: Any, width: int, least: Any, top: Any, who: Any) -> None:
-    """top = the greatest cell of each column of the rows, who = the first of them that has it, counted from 0."""
-    low, high, places = rows.low, rows.high, rows.places
-    j, rest = 0, splat(top, least)
-    while j + lanes(x) <= width:
-        best, name = load(x, base + places[low] + j), splat(who, 0)
-        for q in range(low + 1, high):
-            value = load(x, base + places[q] + j)
-            better = beats(value, best)
-            best, name = select(better, value, best), select(better, splat(who, q - low), name)
-        store(top, j, best)
-        store(who, j, name)
-        j += lanes(x)
-    if j < width:
-        best, name = load_part(x, base + places[low] + j, width - j, rest), splat(who, 0)
-        for q in range(low + 1, high):
-            value = load_part(x, base + places[q] + j, width - j, rest)
-            better = beats(value, best)
-            best, name = select(better, value, best), select(better, splat(who, q - low), name)
-        store(top, j, best)
-        store(who, j, name)
 
 
 @helper
@@ -93,21 +64,6 @@ def pay_columns(x: Any, gx: Any, base: int, rows: Any, strip: Any, width: int, t
                 best, left = load(top, j), width - j
                 paid, behind = load_part(gx, at + j, left, splat(gx, 0)), beats(best, load_part(x, at + j, left, best))
                 store_part(gx, at + j, select(behind, paid, paid + load(amount, j)), left)
-
-
-@helper
-def first_column(top: Any, who: Any, windows: Any, j: int) -> int:
-    """The column of the first winner of window j in row-major order, −1 if it has no cell."""
-    if windows.count[j] == 0:
-        return -1
-    start, step = windows.start[j], windows.step
-    best, value, name = start, top[start], who[start]
-    for c in range(start + step, start + windows.count[j] * step, step):
-        v, n = top[c], who[c]
-        nan, before = v != v, n < name
-        better = (v > value) | ((v == value) & before) | (nan & ((value == value) | before))  # no jump that nobody foresees
-        best, value, name = (c if better else best), (v if better else value), (n if better else name)
-    return best  # type: ignore[no-any-return]
 
 
 @helper
@@ -213,7 +169,7 @@ def tied_columns(x: Any, dx: Any, y: Any, split: bool, least: Any, like: Any, pl
         for j in range(out):
             y[job * out + j] = 0
             if rows.low < rows.high and windows.count[j] > 0:
-                c = first_column(top, who, windows, j)
+                c = windows.start[j] + first_tap(top, who, windows, j) * windows.step
                 among = winners_in(top, c, counted, windows, j) if split else 1.0
                 y[job * out + j] = winners_in(top, c, total, windows, j) / among
 
@@ -240,7 +196,7 @@ def tied_columns_back(
                 column_sums(x, gx[:0], base, rows, width, top, counted)
             amount[:] = 0
             for j in range(out):
-                c = first_column(top, who, windows, j)
+                c = windows.start[j] + first_tap(top, who, windows, j) * windows.step
                 if c < 0:
                     continue
                 paid = g[(p * windows.rows + row) * out + j]

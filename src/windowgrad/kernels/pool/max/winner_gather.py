@@ -1,18 +1,25 @@
-"""The gradient of small windows that are one or two cells apart: each cell adds up the outputs that it won, by vectors.
+"""The gradient of small windows that are one cell apart: each cell adds up the outputs that it won, by vectors.
 
 For what `winner_codes` says that it `gathers`. A cell can be a tap of a few windows only, which stand at fixed distances from
-it: `entries` of (distance in the codes, distance in the gradient, number of the tap), in the order of the windows.
+it: `entries` of (distance, number of the tap), in the order of the windows.
 
     codes       . . . 4 . . . 3 . . .        cell c is tap 4 of this window and tap 3 of the next: the sum of the gradients
     gradient    . . . g . . . g . . .        whose code is that number
     cells             c
 
-No edge needs a test: an entry that reaches into another row or another plane finds the code of a cell that is not c, because a
-window's place and its tap give the place of one cell only. So each row of cells is one run, all planes are one array, and a
-thread owns the rows that it writes. Near both ends of the arrays, entries are looked at one by one.
+Windows stand on a grid that has a place for every cell and for every output. No edge needs a test: an entry that reaches into
+another row or another plane finds the code of a cell that is not c, because a window's place and its tap give the place of one
+cell only. So the grids of all planes are one run of numbers, however small the planes are; a thread owns some rows of it. Where
+places are cells, sums go to their place at once; else they are kept in the nearest cache until their rows are written.
 
-Which entries a row has depends on where it stands between windows: its kind. With a stride of 2 along the row, even and odd
-cells are computed one after the other and interleaved.
+Where there are fewer outputs than places, or near an end of the arrays, codes and gradients are copied into buffers in which
+they are placed, strip by strip.
+
+One comparison looks at CODES codes, of one byte each; its mask then lets gradients through by parts. Codes widened to the
+gradient's lanes before they were compared, row by row, took twice as long on wide rows, and four times on rows of 7 cells,
+where most of a vector lay past the end of its row. With a stride of 2, cells of even and of odd rows and columns have entries
+of their own: summed one after the other and interleaved, they took as long as `winner_scatter` on wide rows in the cache, and
+twice as long on narrow ones and on batches that are larger than the cache.
 """
 
 from __future__ import annotations
@@ -27,37 +34,53 @@ from numba.extending import intrinsic
 
 from windowgrad.caches import keep
 from windowgrad.geometry import Geometry
-from windowgrad.kernels.pool.max.winner_codes import Array, Axis, channel_axis, codes_of, outer_sum, pitches
-from windowgrad.kernels.pool.row_pieces import clear
+from windowgrad.kernels.pool.max.winner_codes import Array, channel_axis, codes_of, outer_sum, pitches
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import Emitter
-from windowgrad.kernels.vector.ops import address, alive, lanes, later
-from windowgrad.kernels.vector.types import Vec, constant, llvm, read, spread
+from windowgrad.kernels.vector.ops import address, alive, lanes, later, load, splat, store, store_part
+from windowgrad.kernels.vector.types import Vec, constant, lane_order, llvm, read, spread
 
-AT_ONCE = 4
-"""Vectors of cells that are computed together."""
+CODES = 64
+"""Codes that are compared together."""
 
-LONG = 1024
-"""Rows are joined until they have so many cells."""
+AT_ONCE = 2048
+"""Places of the grid that are summed at a time: sums, gradients and codes stay in the nearest cache."""
 
-HEAD = 11
+SPANS = 4
+"""A strip has at least so many times the places between the first and the last entry of a cell: so little is copied twice."""
+
+HEAD = 13
 """Numbers before the lists."""
 
 
-class Row(NamedTuple):
-    """Where the row of cells begins in the codes, in the gradient and in gx, and its first entry of each phase."""
+class Grid(NamedTuple):
+    """Planes of `rows` rows of `places` places; those that have outputs are `out` in a row, and `outputs` in a plane.
 
-    code: int
-    gradient: int
-    cell: int
-    entries: Any
+    A row has `width` cells, a plane `cells`. The entries of a place reach from `low` to `high` places away.
+    """
 
-
-class Lists(NamedTuple):
-    """The entries."""
-
-    code: Any
-    gradient: Any
+    rows: int
+    places: int
+    out: int
+    outputs: int
+    width: int
+    cells: int
+    low: int
+    high: int
+    strip: int
+    """Rows of a strip."""
+    at_once: int
+    """Places that are summed at once, in whole rows if there is one."""
+    space: int
+    """Room for a strip with what its entries reach."""
+    filled: int
+    """Whether every place has an output."""
+    entries: int
+    output_rows: Any
+    """Where in its plane a row of outputs begins; −1 if there is none."""
+    cell_rows: Any
+    """The same of the rows of cells."""
+    distance: Any
     name: Any
 
 
@@ -65,220 +88,182 @@ class Lists(NamedTuple):
 
 
 def gather_plan(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> Array:
-    """HEAD numbers, for each row its kind and its places, for each kind and phase its first entry, and the entries."""
-    return kept(math.prod(spatial[:-1]), geometry, spatial, channels)
+    """HEAD numbers, and the lists of `Grid`."""
+    size = math.prod(axis.grid for axis in codes_of(geometry, spatial).axes[:-1])
+    return kept(size, geometry, spatial, channels, AT_ONCE)
 
 
-def made(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> Array:
+def made(geometry: Geometry, spatial: tuple[int, ...], channels: int, at_once: int) -> Array:
     axes = list(codes_of(geometry, spatial).axes)
     axes += [channel_axis(channels)] if channels > 1 else []
+    *outer, last = axes
     names, grids, outs, sizes = (pitches([getattr(a, field) for a in axes]) for field in ("taps", "grid", "out", "n"))
-    joined = len(axes) - 1
-    while joined > 0 and is_flat(axes[joined]) and axes[joined - 1].stride == 1 and sizes[joined] * axes[joined].n < LONG:
-        joined -= 1
-    outer, strides = axes[:joined], [a.stride for a in axes[:joined]]
-    stride, width = axes[-1].stride, sizes[joined] * axes[joined].n
-    lists = [phases(a) for a in axes[:-1]]
-    entries, ptr = [], [0]
-    for kind in product(*map(range, strides)):
-        for last in phases(axes[-1]):
-            found = product(*(lists[a][kind[a] if a < joined else 0] for a in range(len(lists))), last)
-            entries += [
-                (
-                    sum(d * p for (d, _), p in zip(each, grids, strict=True)),
-                    sum(d * p for (d, _), p in zip(each, outs, strict=True)),
-                    sum(t * p for (_, t), p in zip(each, names, strict=True)),
-                )
-                for each in found
-            ]
-            ptr.append(len(entries))
-    i = [np.arange(a.n) for a in outer]
-    kinds = outer_sum([c % a.stride * p for c, a, p in zip(i, outer, pitches(strides), strict=True)])
-    nobody = outer_sum([(c // a.stride >= a.grid).astype(np.int64) for c, a in zip(i, outer, strict=True)]) > 0
-    places = [outer_sum([c // a.stride * p for c, a, p in zip(i, outer, each, strict=False)]) for each in (grids, outs)]
-    by_column = np.array(entries, dtype=np.int64).reshape(-1, 3).T
-    low, high = by_column.min(axis=1, initial=0), by_column.max(axis=1, initial=0)
-    run = min(-(-width // stride), axes[-1].grid) if joined == len(axes) - 1 else width
-    planes = grids[0] * axes[0].grid, outs[0] * axes[0].out
-    head = [len(kinds), width, stride, run, *planes, len(entries), low[0], high[0], low[1], high[1]]
-    return np.concatenate([head, np.where(nobody, -1, kinds), *places, ptr, *by_column]).astype(np.int64)
+    taps = [[(a.before - t * a.step, t) for t in reversed(range(a.taps))] for a in axes]  # in the order of windows
+    distance, name = (
+        np.array([sum(e[k] * pitch for e, pitch in zip(each, pitched, strict=True)) for each in product(*taps)])
+        for k, pitched in enumerate((grids, names))
+    )
+    low, high = min(0, int(distance.min())), max(0, int(distance.max()))
+    rows = [rows_of([(a.grid, getattr(a, size)) for a in outer], pitch) for size, pitch in (("out", outs), ("n", sizes))]
+    strip = max(1, max(at_once, SPANS * (high - low)) // last.grid)
+    space = (strip + 3 - low // last.grid + (high + CODES) // last.grid) * last.grid + CODES
+    head = [len(rows[0]), last.grid, last.out, outs[0] * axes[0].out, last.n, sizes[0] * axes[0].n, low, high, strip, at_once]
+    head += [space, all(a.out == a.grid for a in axes), len(distance)]
+    return np.concatenate([head, *rows, distance, name]).astype(np.int64)
 
 
 kept = keep(made)
 
 
-def is_flat(axis: Axis) -> bool:
-    """Whether neighbours on the axis before it are as far apart in all arrays."""
-    return axis.stride == 1 and axis.n == axis.out == axis.grid
+def rows_of(sizes: list[tuple[int, int]], pitch: list[int]) -> Array:
+    """Where each row of a grid begins in an array that has, along each axis, so many of its places; −1 if it has none."""
+    numbers = [np.arange(places) for places, _ in sizes]
+    beyond = outer_sum([number >= own for number, (_, own) in zip(numbers, sizes, strict=True)]) > 0
+    return np.where(beyond, -1, outer_sum([number * p for number, p in zip(numbers, pitch, strict=False)]))
 
 
-def phases(axis: Axis) -> list[list[tuple[int, int]]]:
-    """For the cells of each phase, which windows may be theirs, counted from their own, and as which tap."""
-    found = []
-    for phase in range(axis.stride):
-        taps = (t for t in reversed(range(axis.taps)) if (phase + axis.before - t * axis.step) % axis.stride == 0)
-        found.append([((phase + axis.before - t * axis.step) // axis.stride, t) for t in taps])
-    return found
+@helper
+def unpacked_grid(plan: Any) -> Any:
+    head = address(plan)
+    rows, entries = head[0], head[12]
+    output_rows = later(head, HEAD)
+    cell_rows = later(output_rows, rows)
+    distance = later(cell_rows, rows)
+    lists = output_rows, cell_rows, distance, later(distance, entries)
+    sizes = rows, head[1], head[2], head[3], head[4], head[5]
+    return Grid(*sizes, head[6], head[7], head[8], head[9], head[10], head[11], entries, *lists)
 
 
 # --- the kernel --------------------------------------------------------------------------------------------------
 
 
 @intrinsic
-def collect(typing: Any, codes: Any, g: Any, gx: Any, row: Any, lists: Any, stride: Any, run: Any, width: Any) -> Any:
-    """A row of gx; all its entries lie in the arrays, with so many behind them as are read together."""
+def collect(typing: Any, codes: Any, g: Any, sums: Any, distance: Any, name: Any, entries: Any, count: Any) -> Any:
+    """sums[:count] = what the places have won; in whole steps of CODES."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        e = Emitter(context, builder, gx.dtype)
-        target = (gx, args[2])
-        at_code, at_gradient, at, entries = (builder.extract_value(args[3], field) for field in range(4))
-        columns = [(lists.types[k], builder.extract_value(args[4], k)) for k in range(3)]
-        stride, run, width = args[5:]
-        few, names = Vec(codes.dtype, e.n), Vec(types.Integer.from_bitwidth(gx.dtype.bitwidth, True), e.n)
-        pointers = (row.types[3], entries)
-
-        def sums(j: Any, phase: Any, vectors: int) -> list[Any]:
-            """What the cells j, j + 1, … of a phase have won."""
-            totals = [e.variable(constant(e.v, 0.0)) for _ in range(vectors)]
+        e = Emitter(context, builder, sums.dtype)
+        part, few = Vec(sums.dtype, 2 * e.n), Vec(types.int8, CODES)
+        source, target, lists = (g, args[1]), (sums, args[2]), [(distance, args[3]), (name, args[4])]
+        totals = [e.variable(constant(part, 0.0)) for _ in range(CODES // part.lanes)]
+        with e.steps(e.int(0), args[6], e.int(CODES)) as j:
             for total in totals:
-                builder.store(constant(e.v, 0.0), total)
-            with e.steps(e.cell(pointers, phase), e.cell(pointers, e.add(phase, 1)), e.int(1)) as entry:
-                code, gradient, name = (e.cell(column, entry) for column in columns)
-                wanted = spread(builder, builder.trunc(name, llvm(names).element) if e.n == 8 else name, e.n)
-                code, gradient = e.add(at_code, code, j), e.add(at_gradient, gradient, j)
+                builder.store(constant(part, 0.0), total)
+            with e.steps(e.int(0), args[5], e.int(1)) as entry:
+                apart, wanted = (e.cell(column, entry) for column in lists)
+                at = e.add(apart, j)
+                some = read(context, builder, codes, args[0], at, few)
+                won = builder.icmp_signed("==", some, spread(builder, builder.trunc(wanted, llvm(few).element), CODES))
                 for k, total in enumerate(totals):
-                    some = read(context, builder, codes, args[0], e.add(code, k * e.n), few)
-                    won = builder.icmp_signed("==", builder.zext(some, llvm(names)), wanted)
+                    mask = builder.shuffle_vector(won, won, lane_order(range(k * part.lanes, (k + 1) * part.lanes)))
                     paid = builder.load(total)
-                    more = builder.fadd(paid, e.load((g, args[1]), e.add(gradient, k * e.n)))
-                    builder.store(builder.select(won, more, paid), total)
-            return [builder.load(total) for total in totals]
-
-        def put(j: Any, cells: Any) -> None:
-            """So many of them as are in the row."""
-            left = builder.sub(width, j)
-            with builder.if_else(e.less(left, e.n), likely=False) as (last, whole):
-                with last, builder.if_then(e.less(e.int(0), left)):
-                    e.store_first(target, e.add(at, j), cells, left)
-                with whole:
-                    e.store(target, e.add(at, j), cells)
-
-        def block(j: Any, vectors: int) -> None:
-            with builder.if_else(e.equal(stride, 1)) as (one, two):
-                with one:
-                    for k, total in enumerate(sums(j, e.int(0), vectors)):
-                        put(e.add(j, k * e.n), total)
-                with two:
-                    pairs = zip(sums(j, e.int(0), vectors), sums(j, e.int(1), vectors), strict=True)
-                    for k, (even, odd) in enumerate(pairs):
-                        for half in range(2):
-                            order = [(half * e.n + lane) // 2 + e.n * (lane % 2) for lane in range(e.n)]
-                            mixed = builder.shuffle_vector(even, odd, constant_order(order))
-                            put(e.add(j, j, (2 * k + half) * e.n), mixed)
-
-        start = e.variable(e.int(0))
-        with e.steps(e.int(0), e.add(run, -e.n), e.int(AT_ONCE * e.n)) as j:
-            block(j, AT_ONCE)
-            builder.store(e.add(j, AT_ONCE * e.n), start)
-        with e.steps(builder.load(start), run, e.int(e.n)) as j:
-            block(j, 1)
+                    more = builder.fadd(paid, read(context, builder, *source, e.add(at, k * part.lanes), part))
+                    builder.store(builder.select(mask, more, paid), total)
+            for k, total in enumerate(totals):
+                where = e.place(target, e.add(j, k * part.lanes), part)
+                builder.store(builder.load(total), where).align = part.dtype.bitwidth // 8
         return context.get_dummy_value()
 
-    whole = types.intp
-    return types.void(codes, g, gx, row, lists, whole, whole, whole), emit
-
-
-def constant_order(order: list[int]) -> Any:
-    v = Vec(types.int32, len(order))
-    made = constant(v, 0)
-    made.constant = [made.type.element(lane) for lane in order]
-    return made
+    index = types.intp
+    return types.void(codes, g, sums, distance, name, index, index), emit
 
 
 @helper
-def collect_slowly(codes: Any, g: Any, gx: Any, row: Any, lists: Any, stride: int, low: int, high: int, sizes: Any) -> None:
-    """Cells `low` to `high` of a row, whose entries may lie outside."""
-    for c in range(low, high):
-        j, cell = c // stride, row.cell + c
-        gx[cell] = 0
-        for entry in range(row.entries[c % stride], row.entries[c % stride + 1]):
-            code, gradient = row.code + j + lists.code[entry], row.gradient + j + lists.gradient[entry]
-            if 0 <= code < sizes[0] and 0 <= gradient < sizes[1] and codes[code] == lists.name[entry]:
-                gx[cell] += g[gradient]
+def copied(x: Any, at: int, size: int, y: Any, to: int, count: int) -> None:
+    """y[to:to + count] = x[at:at + count]; x has `size` numbers, and less than a vector behind y's is written too."""
+    n, j = lanes(x), 0
+    while j < count and at + j + n <= size:
+        store(y, to + j, load(x, at + j))
+        j += n
+    while j < count:
+        y[to + j] = x[at + j]
+        j += 1
 
 
 @helper
-def entries_inside(row: Any, lists: Any, stride: int, run: int, reach: int, sizes: Any, space: Any, some: Any) -> Any:
-    """(low, high) and, in `some`, the entries of a row that lie in the arrays for any of its cells; for those from low to high,
-    all of them do, with so many behind them as are read together. The first entries of each phase go to `space`."""
-    low, high, count = 0, run, 0
-    for phase in range(stride):
-        space[phase] = count
-        for entry in range(row.entries[phase], row.entries[phase + 1]):
-            code, gradient = row.code + lists.code[entry], row.gradient + lists.gradient[entry]
-            if code + run > 0 and gradient + run > 0 and code < sizes[0] and gradient < sizes[1]:
-                low = max(low, -code, -gradient)
-                high = min(high, sizes[0] - code - reach, sizes[1] - gradient - reach)
-                some.code[count], some.gradient[count], some.name[count] = (
-                    lists.code[entry],
-                    lists.gradient[entry],
-                    lists.name[entry],
-                )
-                count += 1
-    space[stride] = count
-    low = min(low, run)
-    return low, max(low, high)
+def placed(codes: Any, g: Any, sizes: Any, grid: Any, first: int, last: int, codes_to: Any, g_to: Any) -> None:
+    """The codes and gradients of the rows `first` to `last` of the grids of all planes; no cell won where there is no output.
+
+    What is written behind a row, the next one overwrites.
+    """
+    nobody, wide = splat(codes_to, 255), lanes(codes_to)
+    plane, row, to = first // grid.rows, first % grid.rows, 0
+    for _ in range(first, last):
+        at, written = plane * grid.outputs + grid.output_rows[row], 0
+        if grid.output_rows[row] >= 0 and 0 <= at < sizes:
+            copied(codes, at, sizes, codes_to, to, grid.out)
+            copied(g, at, sizes, g_to, to, grid.out)
+            written = grid.out
+        while written < grid.places:
+            store(codes_to, to + written, nobody)
+            written += wide
+        to, row = to + grid.places, row + 1
+        if row == grid.rows:
+            plane, row = plane + 1, 0
 
 
 @helper
-def near_end(
-    codes: Any, g: Any, gx: Any, row: Any, lists: Any, stride: int, run: int, width: int, sizes: Any, some: Any, phases: Any
-) -> None:
-    """Part of a row near the ends of the arrays; `some` and `phases` have room for its entries."""
-    low, high = entries_inside(row, lists, stride, run, AT_ONCE * lanes(gx), sizes, phases, some)
-    part = Row(row.code + low, row.gradient + low, row.cell + low * stride, phases)
-    collect(codes, g, gx, part, some, stride, high - low, min(width, high * stride) - low * stride)
-    collect_slowly(codes, g, gx, row, lists, stride, 0, min(width, low * stride), sizes)
-    collect_slowly(codes, g, gx, row, lists, stride, high * stride, width, sizes)
+def written(sums: Any, gx: Any, width: int) -> None:
+    """A row of cells; its last vector lies over the one before, so that only shorter rows are written by parts."""
+    n, j = lanes(gx), 0
+    while j + n <= width:
+        store(gx, j, load(sums, j))
+        j += n
+    if j < width and n <= width:
+        store(gx, width - n, load(sums, width - n))
+    elif j < width:
+        store_part(gx, j, load(sums, j), width - j)
+
+
+@helper
+def pay_cells(codes: Any, g: Any, gx: Any, grid: Any, count: int, sums: Any) -> None:
+    """So many cells, which are places."""
+    whole = count // CODES * CODES
+    collect(codes, g, gx, grid.distance, grid.name, grid.entries, whole)
+    if whole < count:
+        collect(later(codes, whole), later(g, whole), sums, grid.distance, grid.name, grid.entries, count - whole)
+        written(sums, later(gx, whole), count - whole)
+
+
+@helper
+def pay_rows(codes: Any, g: Any, gx: Any, grid: Any, first: int, rows: int, column: int, places: int, sums: Any) -> None:
+    """The cells of some rows, or of `places` in one row from a column on."""
+    collect(codes, g, sums, grid.distance, grid.name, grid.entries, (rows - 1) * grid.places + places)
+    plane, row = first // grid.rows, first % grid.rows
+    for r in range(rows):
+        if grid.cell_rows[row] >= 0 and column < grid.width:
+            at = plane * grid.cells + grid.cell_rows[row] + column
+            written(later(sums, r * grid.places), later(gx, at), min(places, grid.width - column))
+        row += 1
+        if row == grid.rows:
+            plane, row = plane + 1, 0
 
 
 @kernel
 def winner_gather(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) -> None:
-    """gx = each gradient at its winner; rows of cells `first` to `last` of all planes."""
-    head = address(plan)
-    rows, width, stride, run, count = head[0], head[1], head[2], head[3], head[6]
-    kinds = later(head, HEAD)
-    code_rows = later(kinds, rows)
-    gradient_rows = later(code_rows, rows)
-    ptr = later(gradient_rows, rows)
-    column = later(head, len(plan) - 3 * count)
-    lists, sizes, reach = (
-        Lists(column, later(column, count), later(column, 2 * count)),
-        (len(codes), len(g)),
-        AT_ONCE * lanes(gx),
-    )
-    room = np.empty(3 * count + stride + 1, np.int64)
-    few = address(room)
-    some, phases = Lists(few, later(few, count), later(few, 2 * count)), later(few, 3 * count)
-    codes, g, gx = address(codes), address(g), address(gx)
-    plane, i, cell, full = first // rows, first % rows, first * width, min(run * stride, width)
-    for _ in range(first, last):
-        if kinds[i] < 0:
-            clear(gx, cell, cell + width)
+    """gx = each gradient at its winner; the cells of the rows `first` to `last` of the grids of all planes."""
+    grid, size = unpacked_grid(plan), len(codes)
+    sums_space = np.empty(grid.at_once + CODES, gx.dtype)
+    codes_space, g_space = np.empty(grid.space, np.uint8), np.empty(grid.space, g.dtype)
+    spaces = sums_space, codes_space, g_space
+    codes, g, gx, sums = address(codes), address(g), address(gx), address(sums_space)
+    own_codes, own_g, together = address(codes_space), address(g_space), max(1, grid.at_once // grid.places)
+    for row in range(first, last, grid.strip):
+        rows = min(grid.strip, last - row)
+        begin, count = row * grid.places, rows * grid.places
+        low, high = begin + grid.low, begin + count + grid.high + CODES
+        if grid.filled and low >= 0 and high <= size:
+            some, more = later(codes, begin), later(g, begin)
         else:
-            row = Row(plane * head[4] + code_rows[i], plane * head[5] + gradient_rows[i], cell, later(ptr, kinds[i] * stride))
-            inside = row.code + head[7] >= 0 and row.code + head[8] + run + reach <= sizes[0]
-            if inside and row.gradient + head[9] >= 0 and row.gradient + head[10] + run + reach <= sizes[1]:
-                collect(codes, g, gx, row, lists, stride, run, full)
-            else:
-                for start in range(0, run, 2 * reach):
-                    part = Row(row.code + start, row.gradient + start, cell + start * stride, row.entries)
-                    size = min(2 * reach, run - start)
-                    near_end(
-                        codes, g, gx, part, lists, stride, size, min(full - start * stride, size * stride), sizes, some, phases
-                    )
-            clear(gx, cell + full, cell + width)
-        cell, i = cell + width, i + 1
-        if i == rows:
-            plane, i = plane + 1, 0
-    alive(room)
+            top, bottom = low // grid.places, -(-high // grid.places)
+            placed(codes, g, size, grid, top, bottom, own_codes, own_g)
+            some, more = later(own_codes, begin - top * grid.places), later(own_g, begin - top * grid.places)
+        if grid.cells == grid.rows * grid.places:
+            pay_cells(some, more, later(gx, begin), grid, count, sums)
+        else:
+            for r in range(0, rows, together):
+                for column in range(0, grid.places, grid.at_once):
+                    begin, places = r * grid.places + column, min(grid.at_once, grid.places - column)
+                    few = min(together, rows - r)
+                    pay_rows(later(some, begin), later(more, begin), gx, grid, row + r, few, column, places, sums)
+    alive(spaces)

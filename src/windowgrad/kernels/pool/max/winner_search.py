@@ -1,12 +1,12 @@
-"""First winners of windows of any kind: the greatest value of a window is found first, then its first cell that equals it.
+"""First winners of windows of any kind: which row has the greatest cell of each column, then which column of each window.
 
 For windows that `find.reduces_rows` does not leave to `winner_rows`: not all alike, or more than two cells apart, or long
-and along a single row. A strip of a plane at a time (`winner_strips`). Finding the value is what the forward kernel does, by
-vectors; and the search ends at the winner. Before, a place was carried beside every value through all taps.
+and along a single row. A strip of a plane at a time (`winner_strips`). Rows are compared by vectors, columns one by one
+(`column_tops`): a window takes as many steps as it is wide. Before, the greatest value was found and then its first cell looked
+for, row by row; which row that was no CPU could foresee, and 3×3 windows took four times as long.
 
-A row of windows that sees a NaN is done one cell at a time. A plane that is one row is read in place, and windows that overlap
-much are slid over it, with a queue of the cells that may still win: a cell enters and leaves it once, whatever the size of the
-window.
+Windows along a single row that overlap much are slid over it, with a queue of the cells that may still win: a cell enters and
+leaves it once, whatever the size of the window.
 """
 
 from __future__ import annotations
@@ -15,31 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from windowgrad.kernels.pool.fold_rows import folding
+from windowgrad.kernels.pool.max.column_tops import column_tops, first_tap, whole
 from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.one_by_one import beats as comes_first
-from windowgrad.kernels.pool.one_by_one import winner
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.loops import larger
-from windowgrad.kernels.vector.ops import address, alive, anywhere, equal, lanes, later, load, splat
-
-fold = folding(larger, True)
-
-
-@helper
-def first_equal(x: Any, size: int, base: int, rows: Any, start: int, count: int, top: Any) -> int:
-    """The place of the first cell of a window that equals `top`, of which there is one; x has `size` cells in all."""
-    n, wanted = lanes(x), splat(x, top)
-    for q in range(rows.low, rows.high):
-        at, c = base + rows.places[q] + start, 0
-        while c < count:
-            if at + c + n > size or anywhere(equal(load(x, at + c), wanted)):  # cells past the window may be equal too
-                for k in range(c, min(c + n, count)):
-                    if x[at + k] == top:
-                        return rows.places[q] + start + k  # type: ignore[no-any-return]
-            c += n
-    return -1
+from windowgrad.kernels.vector.ops import address, alive, later
 
 
 @helper
@@ -75,11 +56,16 @@ def slide(x: Any, base: int, out: int, windows: Any, queue: Any, places: Any) ->
 @helper
 def look_in_place(x: Any, base: int, windows: Any, j: int) -> int:
     """The first greatest cell of one window along one row, −1 if it has none."""
-    best, start, step = -1, windows.start[j], windows.step
-    for c in range(start, start + windows.count[j] * step, step):
-        if best < 0 or comes_first(x[base + c], x[base + best]):
-            best = c
-    return best
+    if windows.count[j] == 0:
+        return -1
+    c, step = base + windows.start[j], windows.step
+    best, value = c, x[c]
+    for _ in range(1, windows.count[j]):
+        c += step
+        v = x[c]
+        better = (v > value) | ((v != v) & (value == value))  # no jump that nobody foresees
+        best, value = (c if better else best), (v if better else value)
+    return best - base  # type: ignore[no-any-return]
 
 
 @helper
@@ -90,27 +76,6 @@ def find_in_place(x: Any, base: int, out: int, windows: Any, queue: Any, places:
     else:
         for j in range(out):
             places[j] = look_in_place(x, base, windows, j)
-
-
-@helper
-def find_row(x: Any, size: int, base: int, row: int, line: Any, windows: Any, buffer: Any, queue: Any, places: Any) -> None:
-    """places = where in the plane the first winner of each window of an output row is, −1 if it has no cell."""
-    rows = rows_of(windows, row)
-    one_by_one = rows.low == rows.high or line.step != 1
-    if windows.plane == line.width and rows.low < rows.high:
-        find_in_place(x, base, line.out, windows, queue, places)
-        return
-    if not one_by_one:
-        one_by_one = anywhere(fold(x, base, rows, line.width, buffer, 0))
-    for j in range(line.out):
-        first, cells = windows.start[j], windows.count[j]
-        if one_by_one or cells == 0:
-            places[j] = winner(x, base, windows, row, j)
-        else:
-            top = buffer[first]
-            for c in range(first + 1, first + cells):
-                top = buffer[c] if buffer[c] > top else top
-            places[j] = first_equal(x, size, base, rows, first, cells, top)
 
 
 class Names(NamedTuple):
@@ -140,38 +105,47 @@ def unpacked_names(packed: Any, rows: int, out: int) -> Any:
     return Names(head[0], head[1], head[2], starts, skip, later(skip, out))
 
 
-@helper
-def name_of(place: int, row: int, j: int, windows: Any, names: Any) -> int:
-    """The name of the winner of window j of a row."""
-    if names.places or place < 0:
-        return place if place >= 0 else names.none
-    for q in range(windows.ptr[row], windows.ptr[row + 1]):
-        after = place - windows.places[q] - windows.start[j]
-        if 0 <= after <= (windows.count[j] - 1) * windows.step:  # beyond its last cell, the window may reach into the next row
-            return names.rows[q] + names.skip[j] + after // windows.step  # type: ignore[no-any-return]
-    return names.none  # type: ignore[no-any-return]
-
-
 @kernel
-def winner_search(x: Any, y: Any, found: Any, packed: Any, strips: Any, plan: Any, first: int, last: int) -> None:
-    """y and found = the value and the name of each winner, 0 and `none` if there is none; y may be empty."""
+def winner_search(
+    x: Any, y: Any, found: Any, least: Any, like: Any, packed: Any, strips: Any, plan: Any, first: int, last: int
+) -> None:
+    """y and found = the value and the name of each winner, 0 and `none` if there is none; y may be empty.
+
+    `like` has the dtype of the names of rows, an integer as wide as x.
+    """
     line, windows, _ = unpacked(plan)
     names, wanted = unpacked_names(packed, windows.rows, line.out), len(y) > 0
-    size, count, lone, row_places = len(x), len(strips), windows.plane == line.width, np.empty(line.out, np.int64)
-    space = np.empty((0 if lone else line.width) + lanes(x), x.dtype)
-    queue = np.empty(line.width if lone and overlap_much(line, windows) else 0, np.int64)
-    x, y, found, buffer, places = address(x), address(y), address(found), address(space), address(row_places)
+    count, slid = len(strips), windows.plane == line.width and overlap_much(line, windows)
+    cells, queue = 0 if slid else whole(line.width, x), np.empty(line.width if slid else 0, np.int64)
+    tops, rows_with, row_columns = np.empty(cells, like.dtype), np.empty(cells, like.dtype), np.empty(line.out, np.int64)
+    spaces = tops, rows_with, row_columns
+    x, y, found, columns = address(x), address(y), address(found), address(row_columns)
+    top, who = address(tops), address(rows_with)
     for job in range(first, last):
         p, strip = job // count, strip_of(address(strips), job % count)
         base = p * windows.plane
         for row in range(strip.low, strip.high):
-            find_row(x, size, base, row, line, windows, buffer, queue, places)
-            at, to = p * names.plane + names.starts[row], (p * windows.rows + row) * line.out
+            rows = rows_of(windows, row)
+            at, to, some = p * names.plane + names.starts[row], (p * windows.rows + row) * line.out, rows.low < rows.high
+            if slid and some:
+                slide(x, base, line.out, windows, queue, columns)
+            elif some:
+                column_tops(x, base, rows, line.width, least, top, who)
             for j in range(line.out):
-                found[at + j] = name_of(places[j], row, j, windows, names)
+                tap = -1
+                if slid and some:
+                    tap = columns[j] - windows.start[j] if columns[j] >= 0 else -1  # its taps are side by side
+                elif some:
+                    tap = first_tap(top, who, windows, j)
+                if tap < 0:
+                    found[at + j] = names.none
+                    if wanted:
+                        y[to + j] = 0
+                    continue
+                column = windows.start[j] + tap * windows.step
+                q = rows.low if slid else rows.low + who[column]
+                place = windows.places[q] + column
+                found[at + j] = place if names.places else names.rows[q] + names.skip[j] + tap
                 if wanted:
-                    y[to + j] = 0
-                    if places[j] >= 0:
-                        y[to + j] = x[base + places[j]]
-    alive(space)
-    alive(row_places)
+                    y[to + j] = x[base + place]
+    alive(spaces)
