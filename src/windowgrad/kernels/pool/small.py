@@ -23,8 +23,7 @@ from windowgrad.kernels.pool.max.find import carried, comparable, least, way_of
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_rows import winner_rows
-from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, divisors, sums
-from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
+from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, over_planes, over_planes_back, sums
 from windowgrad.kernels.runtime import threads
 from windowgrad.params import MaxParams, MeanParams
 
@@ -109,9 +108,10 @@ def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:
     narrow = NARROW if dtype == np.float32 else WIDE
     if rule == "forward":
         zero, out = sums(params, narrow, narrow, p.depth), geometry.out_shape(shape)
-        return ready(mean_rows, out, dtype, *divisors(params, p), zero, p.packed, 0, planes * p.pieces)
+        kernel, given, count = over_planes(params, p, zero, planes)
+        return ready(kernel, out, dtype, *given, 0, count)
     if rule == "vjp" and kinds[1][1] == dtype:
-        rows = planes * (p.plane_in // p.width)
-        back = ready(mean_rows_back, shape, dtype, *divisors(params, p), narrow, p.packed_back, 0, rows)
+        kernel, given, count = over_planes_back(params, p, narrow, planes, True)
+        back = ready(kernel, shape, dtype, *given, 0, count)
         return lambda x, g: (back(g),)
     return None
