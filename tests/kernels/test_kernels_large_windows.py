@@ -103,7 +103,7 @@ def test_threads_and_blocks_change_no_bit_of_a_large_window(monkeypatch):
     monkeypatch.setattr("windowgrad.kernels.runtime.threads.LEAST_WORK", 1)
     expected = None
     for threads, cells in ((1, 1 << 15), (2, 1 << 13), (3, 1)):
-        monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.CELLS", cells)
+        monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.KEPT", cells)
         monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.BLOCK", cells)
         wg.set_num_threads(threads)
         found = wg.max_pool2d(x, 20, 1, 9), wg.avg_pool2d(x, 20, 1, 9)

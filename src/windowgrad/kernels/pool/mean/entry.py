@@ -13,14 +13,14 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, float_of, machine_float
 from windowgrad.geometry import Geometry, Sliding, Table
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
-from windowgrad.kernels.pool.axis_passes import AxisBlock, along, axis_blocks, has_many_rows, mean_axes
+from windowgrad.kernels.pool.axis_passes import AxisBlock, axis_blocks, has_many_rows, mean_axes
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks
 from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_shape
 from windowgrad.kernels.pool.mean.lanes import groups_of, is_small, mean_lanes, mean_lanes_back, takes_lanes
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
 from windowgrad.kernels.pool.mean.whole import is_whole, mean_whole, mean_whole_back, mean_whole_runs
-from windowgrad.kernels.pool.plan import Plan, plan, regularity
+from windowgrad.kernels.pool.plan import Plan, regularity
 from windowgrad.kernels.pool.window_spans import depth_of
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
@@ -140,17 +140,13 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
     (lead, spatial), values, shape = geometry.split(x.shape), flat(x), out_shape(geometry, x.shape)
-    p, y = plan(along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), computed(dtype))
-    steps = depth_of(p.kernel) + geometry.rank + 1  # roundings: along the row, one for each array between, and the last
-    narrow = summed(x.dtype) == y.dtype == np.float32 and p.kernel > 0 and steps < 16
+    y = room(out, math.prod(shape), computed(dtype))
+    steps = depth_of(geometry.kernel[-1]) + 2 * geometry.rank - 1  # roundings: along the row, two for each axis more, the last
+    narrow = summed(x.dtype) == y.dtype == np.float32 and steps < 16 and has_exact_divisor(params)
     by = axis_divisors(params, geometry.tables(spatial))
 
     def sum_block(block: AxisBlock, zero: Array) -> Array:
-        part = added(values[block.cells])
-        rows = part.size // spatial[-1]
-        across = empty((rows * p.out,), zero.dtype)
-        run(partial(mean_rows, part, across, *p.ones, zero, p.packed), rows * p.pieces, part.nbytes)
-        return mean_axes(geometry, spatial, block, across, by, y[block.outputs])
+        return mean_axes(geometry, spatial, block, added(values[block.cells]), zero, by, y[block.outputs])
 
     for block in axis_blocks(geometry, math.prod(lead), spatial):
         strange = sum_block(block, NARROW if narrow else WIDE)
