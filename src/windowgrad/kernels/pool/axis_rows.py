@@ -12,12 +12,12 @@ and Werman). With windows of 4 rows:
 
 A piece of a row goes down the lines: each row is combined along itself, joined to `ahead`, and takes the place of a row of
 `kept` that was used last; at the end of a segment `kept` is combined from its end on. So a cell is read once and an output is
-written once, and what lies between stays in the second cache. A share that begins in the middle of a line does one segment
+written once, and what lies between stays in a cache. A share that begins in the middle of a line does one segment
 more; segments are counted from the first window on, so the order of a sum does not depend on shares.
 
 Sums are added up in float64. `kept` has the dtype of the sums along a row. With the last axis taken first, the first winner in
 row-major order wins. Measured, 64 × 64 at every cell of 4096²: with arrays between the axes, in blocks for the last cache, it
-took 1.7 times as long.
+took 2.5 times as long.
 """
 
 from __future__ import annotations
