@@ -10,18 +10,16 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from windowgrad.geometry import Geometry, Sliding, Table
-from windowgrad.kernels.pool.axis_rows import Axis, max_axis, sum_axis
+from windowgrad.kernels.pool.axis_rows import Axis
 from windowgrad.kernels.pool.packed import Line, packed
-from windowgrad.kernels.pool.plan import plan, product
+from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.pool.sections import SomeWindows
-from windowgrad.kernels.runtime.buffers import empty
-from windowgrad.kernels.runtime.threads import run
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +36,7 @@ KEPT = 1 << 20
 """Cells of the rows of a window that are kept for a piece of a row, about."""
 
 NARROWEST, WIDEST = 128, 1 << 12
-"""Outputs of a piece, at least and at most. With 1024, which is a page, 64 × 64 took 1.3 times as long: rows were no streams."""
+"""Outputs of a piece, at least and at most. With 1024, a page, 64 × 64 took 1.3 times as long: rows were no streams."""
 
 FURTHEST = 1 << 12
 """A reach from which on a strip of windows would not stay in the cache."""
@@ -94,7 +92,7 @@ def axis_blocks(geometry: Sliding, lead: int, spatial: Sequence[int]) -> Iterato
     n, row, grid = spatial[0], math.prod(spatial[1:]), geometry.grid(spatial)
     m, row_out, (before, _) = grid[0], math.prod(grid[1:]), geometry.padding[0]
     if geometry.rank == 2 or n * row <= BLOCK:
-        group = lead if geometry.rank == 2 else max(1, BLOCK // (n * row))
+        group = max(1, lead if geometry.rank == 2 else BLOCK // (n * row))
         for p in range(0, lead, group):
             q = min(p + group, lead)
             yield AxisBlock(
@@ -129,11 +127,11 @@ class Pass:
 
 
 def piece_of(run: int, rows: int, reach: int) -> int:
-    """The outputs of a row that are done together: so few that their rows stay in a cache, unless most cells were seen twice."""
+    """The outputs of a row that are done together: their rows stay in a cache, unless most cells were seen twice."""
     return min(run, max(min(KEPT // rows, WIDEST), min(2 * reach, WIDEST), NARROWEST))
 
 
-def passes(geometry: Sliding, spatial: Sequence[int], block: AxisBlock) -> Iterator[Pass]:
+def passes(geometry: Sliding, spatial: tuple[int, ...], block: AxisBlock) -> Iterator[Pass]:
     """All axes of a block, from the last but one, with which the last is done, to the first."""
     grid, last = geometry.grid(spatial), geometry.rank - 2
     for axis in reversed(range(geometry.rank - 1)):
@@ -153,30 +151,3 @@ def as_it_is(cells: int) -> Array:
     """The plan of a row whose every cell is an output. It has no lists: all windows have their cell."""
     none = np.empty(0, np.int64)
     return packed(Line(cells, cells, 1, 1, 0, 1, 1), 1, cells, cells, np.array([0, 1]), np.array([0]), none, none)
-
-
-def max_axes(geometry: Sliding, spatial: Sequence[int], block: AxisBlock, x: Array, least: Any, y: Array) -> None:
-    """y = the greatest cell of each window of a block; both are flat."""
-    for each in passes(geometry, spatial, block):
-        target = y if each.done else empty((each.size,), x.dtype)
-        count = np.asarray(each.table.count, dtype=np.int64)[block.rows if each.done else slice(None)]
-        run(partial(max_axis, x, target, least, each.along, each.plan, count), each.parts, x.nbytes)
-        x = target
-
-
-def mean_axes(
-    geometry: Sliding, spatial: Sequence[int], block: AxisBlock, x: Array, zero: Array, divisors: Sequence[Array], y: Array
-) -> Array:
-    """y = the sum of each window of a block ÷ the product of its axes' divisors; both are flat. Sums along a row are as `zero`.
-
-    Gives the planes of the block in which a sum is not finite; after the first axis, which comes last, a line is a plane.
-    """
-    strange = np.zeros(0, np.uint8)
-    for each in passes(geometry, spatial, block):
-        target = y if each.done else empty((each.size,), zero.dtype)
-        rows = divisors[0][block.rows] if each.done else np.ones(len(each.table.start))
-        columns = product(divisors[1:]) if each.done else np.ones(each.run)
-        strange = np.zeros(each.lines, np.uint8)
-        run(partial(sum_axis, x, target, zero, rows, columns, strange, each.along, each.plan), each.parts, x.nbytes)
-        x = target
-    return np.flatnonzero(strange)

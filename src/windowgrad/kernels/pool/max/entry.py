@@ -12,11 +12,12 @@ import numpy as np
 from windowgrad.dtypes import derivative_of
 from windowgrad.geometry import Geometry, Global, Sliding
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, ordered, room, summed
-from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows, max_axes
+from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
 from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
 from windowgrad.kernels.pool.max import winner_strips
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, grid_shape, laid_out_for, least
+from windowgrad.kernels.pool.max.many_rows import max_axes
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
 from windowgrad.kernels.pool.max.winner_codes import codes_of

@@ -13,10 +13,11 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, float_of, machine_float
 from windowgrad.geometry import Geometry, Sliding, Table
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
-from windowgrad.kernels.pool.axis_passes import AxisBlock, axis_blocks, has_many_rows, mean_axes
+from windowgrad.kernels.pool.axis_passes import AxisBlock, axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks
 from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_shape
-from windowgrad.kernels.pool.mean.lanes import groups_of, is_small, mean_lanes, mean_lanes_back, takes_lanes
+from windowgrad.kernels.pool.mean.lanes import groups_of, is_small, mean_lanes, mean_lanes_back, takes_lanes, takes_lanes_back
+from windowgrad.kernels.pool.mean.many_rows import mean_axes
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
 from windowgrad.kernels.pool.mean.whole import is_whole, mean_whole, mean_whole_back, mean_whole_runs
@@ -43,7 +44,7 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
 
 def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None, depth: int | None = None) -> Array:
     """The means of all windows; `depth` is that of the whole, if x is a block of it."""
-    by_axes = goes_by_axes(params.geometry, params.geometry.split(x.shape)[1])
+    by_axes = has_many_rows(params.geometry) and goes_by_axes(params.geometry, params.geometry.split(x.shape)[1])
     if (cut := blocks(params.geometry, x, summed(x.dtype), by_axes=by_axes, fixed=by_axes)) is not None:
         y, deep = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out, depth_in(cut)
         cut.fill((y,), (x,), lambda block, x, out: (averaged(within(params, block), x, dtype, out[0], deep),))
@@ -87,7 +88,7 @@ def over_planes_back(params: MeanParams, p: Plan, zero: Array, planes: int, same
     """The kernel for gradients, channels first; `same` says whether both arrays have the dtype of `zero`."""
     if is_whole(p):
         return mean_whole_back, (*divisors(params, p), zero, p.plane_in), planes
-    if same and takes_lanes(p, planes, zero.itemsize):
+    if same and takes_lanes_back(p, planes, zero.itemsize):
         return mean_lanes_back, (*divisors(params, p), zero, p.packed_back, planes), groups_of(planes, zero.itemsize)
     return mean_rows_back, (*divisors(params, p), zero, p.packed_back), planes * (p.plane_in // p.width)
 
@@ -142,7 +143,8 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     (lead, spatial), values, shape = geometry.split(x.shape), flat(x), out_shape(geometry, x.shape)
     y = room(out, math.prod(shape), computed(dtype))
     steps = depth_of(geometry.kernel[-1]) + 2 * geometry.rank - 1  # roundings: along the row, two for each axis more, the last
-    narrow = summed(x.dtype) == y.dtype == np.float32 and steps < 16 and has_exact_divisor(params)
+    exact = has_exact_divisor(params) and math.prod(geometry.kernel) < 1 << 24
+    narrow = summed(x.dtype) == y.dtype == np.float32 and steps < 16 and exact
     by = axis_divisors(params, geometry.tables(spatial))
 
     def sum_block(block: AxisBlock, zero: Array) -> Array:

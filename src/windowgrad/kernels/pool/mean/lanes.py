@@ -1,6 +1,6 @@
 """Mean of small planes: several at once, one in each lane of a vector.
 
-For channels first and rows so short that they would fill vectors badly (`takes_lanes`). As many planes as a
+For channels first and rows so short that they would fill vectors badly (`takes_lanes`, `takes_lanes_back`). As many planes as a
 vector has lanes are turned around, so that the cells at one place of all of them are one vector. What comes out is turned back.
 
     planes   a a a a …      cells   a b c d | a b c d | …       outputs   a b c d | …      planes   a a …
@@ -50,8 +50,8 @@ from windowgrad.kernels.vector.types import lanes_of
 CELLS = 1 << 12
 """The most cells of a plane: those of as many planes as a vector has lanes stay in the second cache."""
 
-WIDTH = 32
-"""The most cells of a row."""
+WIDTH, WIDEST_BINS = 32, 64
+"""The most cells of a row; of windows that are not all alike, backwards."""
 
 
 def adds_in_turn(p: Plan) -> bool:
@@ -59,14 +59,19 @@ def adds_in_turn(p: Plan) -> bool:
     return p.kernel <= DIRECT and not (p.kernel in (4, 8) and p.stride == p.kernel)
 
 
-def is_small(spatial: Sequence[int]) -> bool:
-    return spatial[-1] <= WIDTH and math.prod(spatial) <= CELLS
+def is_small(spatial: Sequence[int], widest: int = WIDTH) -> bool:
+    return spatial[-1] <= widest and math.prod(spatial) <= CELLS
 
 
-def takes_lanes(p: Plan, planes: int, itemsize: int) -> bool:
-    """Whether planes are taken several at once, forwards and backwards; `itemsize` is that of a sum."""
+def takes_lanes(p: Plan, planes: int, itemsize: int, widest: int = WIDTH) -> bool:
+    """Whether planes are taken several at once; `itemsize` is that of a sum."""
     enough = planes >= lanes_of(itemsize) and p.plane_out <= CELLS
-    return enough and is_small((p.plane_in // p.width, p.width)) and adds_in_turn(p)
+    return enough and is_small((p.plane_in // p.width, p.width), widest) and adds_in_turn(p)
+
+
+def takes_lanes_back(p: Plan, planes: int, itemsize: int) -> bool:
+    """The same backwards, where windows that are not all alike are slow in a row of cells."""
+    return takes_lanes(p, planes, itemsize, WIDTH if p.kernel else WIDEST_BINS)
 
 
 def groups_of(planes: int, itemsize: int) -> int:

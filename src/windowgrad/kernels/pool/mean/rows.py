@@ -207,20 +207,17 @@ def alike_after(windows: Any, i: int, most: int) -> int:
 
 @helper
 def copy_row(gx: Any, at: int, width: int, count: int) -> None:
-    """The `count` rows after that at `at` are like it."""
-    n, c = lanes(gx), 0
-    while c < width:
-        if c + n > width and width > n:
-            c = width - n  # once more some of what is done
-        if c + n <= width:
-            value = load(gx, at + c)
-            for row in range(1, count + 1):
-                store(gx, at + row * width + c, value)
-        else:
-            value = load_part_as(gx, at, width, gx)
-            for row in range(1, count + 1):
-                store_part(gx, at + row * width, value, width)
-        c += n
+    """The `count` rows after that at `at` are like it; row by row, as memory likes it."""
+    n = lanes(gx)
+    for to in range(at + width, at + (count + 1) * width, width):
+        c = 0
+        while c + n <= width:
+            store(gx, to + c, load(gx, at + c))
+            c += n
+        if c < width and width > n:  # once more some of what is done
+            store(gx, to + width - n, load(gx, at + width - n))
+        elif c < width:
+            store_part(gx, to + c, load_part_as(gx, at + c, width - c, gx), width - c)
 
 
 @kernel
