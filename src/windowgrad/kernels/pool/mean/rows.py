@@ -155,7 +155,7 @@ def add_outputs(g: Any, base: int, rows: Any, row_divisor: Any, by: Any, out: in
 
 @helper
 def spread_unlike(total: Any, gx: Any, at: int, line: Any, windows: Any) -> None:
-    """Each total to the cells of its window, where the windows along a row are not all alike."""
+    """Each total to the cells of its window, one window after the other."""
     n = lanes(total)
     clear(gx, at, at + line.width)
     for j in range(line.out):
@@ -241,7 +241,7 @@ def mean_rows_back(g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: An
     while job < last:
         at = job * width
         add_outputs(g, base, rows_of(windows, i), row_divisor, by, out, some, total)
-        if taps == 0:
+        if taps == 0 or (uses_up(taps) and stride >= taps):  # long windows that share no cell: each is filled
             spread_unlike(total, gx, at, line, windows)
         else:
             if uses_up(taps):
