@@ -134,6 +134,14 @@ def test_a_whole_plane_has_the_same_bits_in_every_layout_and_batch(channels, dty
     assert same_bits(gx, np.broadcast_to(g / np.dtype(dtype).type(13 * 21), x.shape))
 
 
+@pytest.mark.parametrize("geometry", [Adaptive((2, 1)), Sliding((1024, 2100), 1024)], ids=str)
+def test_a_section_with_one_window_is_summed_like_its_plane(geometry):
+    """An array in another order is copied, so a large one is cut: here each section has one window."""
+    x = np.random.default_rng(6).standard_normal((1, 2100, 2100), dtype=np.float32)
+    params = MeanParams(geometry)
+    assert same_bits(entry.mean_forward(params, np.asfortranarray(x)), entry.mean_forward(params, x))
+
+
 @pytest.mark.parametrize("last", [False, True])
 def test_a_whole_plane_that_overflows_is_summed_again_alone(last):
     x = np.full((2, 3, 16, 16), 3e38, np.float32)

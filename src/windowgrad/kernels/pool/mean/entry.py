@@ -22,6 +22,7 @@ from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
 from windowgrad.kernels.pool.mean.whole import is_whole, mean_whole, mean_whole_back, mean_whole_runs
 from windowgrad.kernels.pool.plan import Plan, regularity
+from windowgrad.kernels.pool.sections import SomeBins, SomeWindows
 from windowgrad.kernels.pool.window_spans import depth_of
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
@@ -67,9 +68,14 @@ Chosen = tuple[Any, tuple[Any, ...], int]
 """A kernel, what it is given after its two arrays, and how much of it there is to share."""
 
 
+def sees_all(params: MeanParams, p: Plan) -> bool:
+    """Whether a window is its plane. Not that of a section: the plane that it is cut from is summed in another order."""
+    return is_whole(p) and not isinstance(params.geometry, (SomeBins, SomeWindows))
+
+
 def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int) -> Chosen:
     """The kernel for channels first, whose sums are as `zero`."""
-    if is_whole(p):
+    if sees_all(params, p):
         return mean_whole, (*divisors(params, p), p.plane_in), planes
     if takes_lanes(p, planes, zero.itemsize):
         return mean_lanes, (*divisors(params, p), zero, p.packed, planes), groups_of(planes, zero.itemsize)
@@ -78,7 +84,7 @@ def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int) -> Chosen
 
 def over_runs(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int) -> Chosen:
     """The kernel for channels last; all additions are those of channels first."""
-    if is_whole(p):
+    if sees_all(params, p):
         return mean_whole_runs, (*divisors(params, p), p.plane_in, channels), planes
     piece, pieces = piece_of_runs(p, channels)
     return mean_runs, (*divisors(params, p), zero, p.packed, channels, piece), planes * p.outer * pieces
@@ -86,7 +92,7 @@ def over_runs(params: MeanParams, p: Plan, zero: Array, planes: int, channels: i
 
 def over_planes_back(params: MeanParams, p: Plan, zero: Array, planes: int, same: bool) -> Chosen:
     """The kernel for gradients, channels first; `same` says whether both arrays have the dtype of `zero`."""
-    if is_whole(p):
+    if sees_all(params, p):
         return mean_whole_back, (*divisors(params, p), zero, p.plane_in), planes
     if same and takes_lanes_back(p, planes, zero.itemsize):
         return mean_lanes_back, (*divisors(params, p), zero, p.packed_back, planes), groups_of(planes, zero.itemsize)
