@@ -134,7 +134,7 @@ def test_a_whole_plane_has_the_same_bits_in_every_layout_and_batch(channels, dty
     assert same_bits(gx, np.broadcast_to(g / np.dtype(dtype).type(13 * 21), x.shape))
 
 
-@pytest.mark.parametrize("geometry", [Adaptive((2, 1)), Sliding((1024, 2100), 1024)], ids=str)
+@pytest.mark.parametrize("geometry", [Adaptive((2, 1)), Sliding((1024, 2100), 1024)], ids=["bins", "windows"])
 def test_a_section_with_one_window_is_summed_like_its_plane(geometry):
     """An array with gaps is copied, so a large one is cut: here each section has one window."""
     x = np.random.default_rng(6).standard_normal((1, 2100, 4200), dtype=np.float32)[:, :, ::2]

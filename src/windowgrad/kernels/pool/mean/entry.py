@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.dtypes import derivative_of, float_of, machine_float
-from windowgrad.geometry import Geometry, Sliding, Table
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, Table
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
 from windowgrad.kernels.pool.axis_passes import AxisBlock, axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks
@@ -22,7 +22,6 @@ from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
 from windowgrad.kernels.pool.mean.whole import is_whole, mean_whole, mean_whole_back, mean_whole_runs
 from windowgrad.kernels.pool.plan import Plan, regularity
-from windowgrad.kernels.pool.sections import SomeBins, SomeWindows
 from windowgrad.kernels.pool.window_spans import depth_of
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
@@ -69,8 +68,8 @@ Chosen = tuple[Any, tuple[Any, ...], int]
 
 
 def sees_all(params: MeanParams, p: Plan) -> bool:
-    """Whether a window is its plane. Not that of a section: the plane that it is cut from is summed in another order."""
-    return is_whole(p) and not isinstance(params.geometry, (SomeBins, SomeWindows))
+    """Whether a window is its plane, and always: sections of a plane, which may have one window, are summed like the plane."""
+    return type(params.geometry) in (Global, Adaptive) and is_whole(p)
 
 
 def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int) -> Chosen:

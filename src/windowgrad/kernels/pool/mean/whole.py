@@ -1,7 +1,7 @@
-"""Mean of whole planes: global pooling, and every geometry whose one window is its plane.
+"""Mean of whole planes: global pooling, and adaptive pooling to one bin.
 
-For planes of LEAST cells and more (`is_whole`). The cells of a plane are one run of memory, and are read as such. Vectors are
-added as trees of eight in their own dtype, and trees in float64, lane by lane; the lanes are added at last:
+For planes of LEAST cells and more (`is_whole`, `entry.sees_all`). The cells of a plane are one run of memory, and are read as
+such. Vectors are added as trees of eight in their own dtype, and trees in float64, lane by lane; the lanes are added at last:
 
     cells   0 … 7 | 8 … 15 | … | 56 … 63     ((v0 + v1) + (v2 + v3)) + ((v4 + v5) + (v6 + v7))     →  sums of 8 lanes
     …                                                                                              →  + the next tree
@@ -10,7 +10,8 @@ added as trees of eight in their own dtype, and trees in float64, lane by lane; 
 So a cell passes three roundings of float32, and one at the end. Where channels are last, the same sums are made with a vector
 of channels for each lane. A plane whose sum is not finite is summed again, in float64 from the first cell on.
 
-Measured: with rows folded first, and a row added cell by cell, planes of 56×56 took 2.5 times as long.
+Measured: with rows folded first, and a row added cell by cell, planes of 56×56 took 1.8 times as long. Asking
+memory early for what comes 1 to 16 KB later made no clear difference.
 """
 
 from __future__ import annotations
