@@ -98,18 +98,40 @@ def test_a_window_of_thousands_of_rows_is_computed():
     assert np.array_equal(wg.avg_pool3d(np.ones_like(x), (2, 2048, 4), 1), np.ones((2, 53, 6)))
 
 
+WINDOWS = [((20, 20), 1, 9), ((14, 3), (2, 1), 1), ((5, 4, 6), (2, 1, 1), 2)]
+
+
 def test_threads_and_blocks_change_no_bit_of_a_large_window(monkeypatch):
     x = np.random.default_rng(2).standard_normal((3, 90, 300)).astype(np.float32)
     monkeypatch.setattr("windowgrad.kernels.runtime.threads.LEAST_WORK", 1)
     expected = None
-    for threads, cells in ((1, 1 << 15), (2, 1 << 13), (3, 1)):
-        monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.CELLS", cells)
+    for threads, cells in ((1, 1 << 20), (2, 1 << 12), (3, 1)):
+        monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.KEPT", cells)
         monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.BLOCK", cells)
         wg.set_num_threads(threads)
-        found = wg.max_pool2d(x, 20, 1, 9), wg.avg_pool2d(x, 20, 1, 9)
+        found = [pool(x, *window) for pool in (wg.max_pool, wg.avg_pool) for window in WINDOWS]
         expected = expected or found
-        assert same_bits(found[0], expected[0])
-        assert np.allclose(found[1], expected[1], rtol=2**-23, atol=0)
+        assert all(map(same_bits, found, expected))
+
+
+@pytest.mark.parametrize("pool", [wg.max_pool2d, wg.avg_pool2d])
+def test_an_empty_batch_of_large_windows_is_empty(pool):
+    assert pool(np.zeros((0, 3, 40, 40), np.float32), 20, 1).shape == (0, 3, 21, 21)
+
+
+def test_a_sum_that_overflows_is_added_again_in_its_own_window_only():
+    x = np.ones((2, 60, 60), np.float32)
+    x[1, :2, :2] = 3e38
+    y = wg.avg_pool2d(x, 20, 1)
+    assert same_bits(y[0], np.ones((41, 41), np.float32))
+    assert y[1, 0, 0] == np.float32((4 * float(np.float32(3e38)) + 396) / 400)
+    assert same_bits(y[1, 2:], np.ones((39, 41), np.float32))
+
+
+def test_a_divisor_that_float32_does_not_hold_divides_in_float64():
+    x = np.ones((30, 40), np.float32)
+    divisor = (1 << 24) + 1
+    assert (wg.avg_pool2d(x, 20, 1, divisor_override=divisor) == np.float32(400 / divisor)).all()
 
 
 def test_a_gradient_of_few_rows_is_no_matter_of_axes():

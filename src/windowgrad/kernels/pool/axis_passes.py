@@ -1,7 +1,7 @@
-"""Windows of many rows, one axis after the other: the last first, then each before it, through arrays of their own.
+"""Windows of many rows, one axis after the other: the last two together, then each before them, through arrays of their own.
 
 `has_many_rows` chooses it. A 64 × 64 window at every cell of a 4096² image took 427 ms for maximum and 618 for mean where rows
-are folded for each output row; so it takes 25 and 23, and 3 × 3 takes 7.
+are folded for each output row; `python benchmarks/windows.py` shows what it takes so.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from windowgrad.geometry import Geometry, Sliding, Table
-from windowgrad.kernels.pool.axis_rows import CELLS, PIECE, Axis, max_axis, sum_axis
-from windowgrad.kernels.pool.plan import product
+from windowgrad.kernels.pool.axis_rows import Axis
+from windowgrad.kernels.pool.packed import Line, packed
+from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.pool.sections import SomeWindows
-from windowgrad.kernels.runtime.buffers import empty
-from windowgrad.kernels.runtime.threads import run
 
 Array = np.ndarray[Any, Any]
 
@@ -32,6 +31,12 @@ OVERLAP = 6
 
 BLOCK = 1 << 22
 """Cells of a block, about."""
+
+KEPT = 1 << 20
+"""Cells of the rows of a window that are kept for a piece of a row, about."""
+
+NARROWEST, WIDEST = 128, 1 << 12
+"""Outputs of a piece, at least and at most. With 1024, a page, 64 × 64 took 1.3 times as long: rows were no streams."""
 
 FURTHEST = 1 << 12
 """A reach from which on a strip of windows would not stay in the cache."""
@@ -80,11 +85,14 @@ def nth_part(part: slice, i: int, count: int) -> slice:
 
 
 def axis_blocks(geometry: Sliding, lead: int, spatial: Sequence[int]) -> Iterator[AxisBlock]:
-    """The whole call in blocks whose arrays between two axes stay in the last cache."""
+    """The whole call in blocks whose arrays between two axes stay in the last cache; at once if there are none between.
+
+    A block begins where a segment of the first axis does, so that no sum depends on where blocks are.
+    """
     n, row, grid = spatial[0], math.prod(spatial[1:]), geometry.grid(spatial)
     m, row_out, (before, _) = grid[0], math.prod(grid[1:]), geometry.padding[0]
-    if n * row <= BLOCK:
-        group = max(1, BLOCK // (n * row))
+    if geometry.rank == 2 or n * row <= BLOCK:
+        group = max(1, lead if geometry.rank == 2 else BLOCK // (n * row))
         for p in range(0, lead, group):
             q = min(p + group, lead)
             yield AxisBlock(
@@ -92,7 +100,9 @@ def axis_blocks(geometry: Sliding, lead: int, spatial: Sequence[int]) -> Iterato
             )
         return
     stride, halo = geometry.stride[0], (geometry.kernel[0] - 1) * geometry.dilation[0]
-    step = max(BLOCK // row, 4 * halo) // stride + 1
+    segment = geometry.kernel[0] * geometry.dilation[0]
+    step = math.lcm(segment, stride) // stride
+    step *= max(BLOCK // row, 4 * halo) // stride // step + 1
     for p, low in itertools.product(range(lead), range(0, m, step)):
         high = min(low + step, m)
         first = min(max(low * stride - before, 0), n - 1)
@@ -104,54 +114,40 @@ def axis_blocks(geometry: Sliding, lead: int, spatial: Sequence[int]) -> Iterato
 
 @dataclass(frozen=True)
 class Pass:
-    """One axis of an array [lines, n, run]; `done` after the first axis, which comes last."""
+    """One axis of an array [lines, n, cells], of whose rows `along` is the plan; `done` after the first axis, which is last."""
 
     table: Table
     lines: int
     run: int
     size: int
+    along: Array
     plan: Array
-    boxes: int
+    parts: int
     done: bool
 
 
-def passes(geometry: Sliding, spatial: Sequence[int], block: AxisBlock) -> Iterator[Pass]:
-    """All axes of a block but the last, which is done before them, from the last but one to the first."""
-    grid = geometry.grid(spatial)
+def piece_of(run: int, rows: int, reach: int) -> int:
+    """The outputs of a row that are done together: their rows stay in a cache, unless most cells were seen twice."""
+    return min(run, max(min(KEPT // rows, WIDEST), min(2 * reach, WIDEST), NARROWEST))
+
+
+def passes(geometry: Sliding, spatial: tuple[int, ...], block: AxisBlock) -> Iterator[Pass]:
+    """All axes of a block, from the last but one, with which the last is done, to the first."""
+    grid, last = geometry.grid(spatial), geometry.rank - 2
     for axis in reversed(range(geometry.rank - 1)):
         k, s, d, before = geometry.kernel[axis], geometry.stride[axis], geometry.dilation[axis], geometry.padding[axis][0]
         table, n, behind = geometry.table(axis, spatial[axis]), spatial[axis], math.prod(grid[axis + 1 :])
-        lines, m, halo = block.lead * block.n * math.prod(spatial[1:axis]), grid[axis], (k - 1) * d
+        lines, m = block.lead * block.n * math.prod(spatial[1:axis]), grid[axis]
         if axis == 0:
             lines, n, m, before = block.lead, block.n, block.rows.stop - (block.rows.start or 0), block.before
-        strip = min(max(CELLS // PIECE - halo, 2 * halo) // s + 1, m)
-        boxes = lines * -(-m // strip) * -(-behind // PIECE)
-        plan = np.array(Axis(n, m, behind, k, s, d, before, strip))
-        yield Pass(table, lines, behind, lines * m * behind, plan, boxes, axis == 0)
+        along_row = plan(along(geometry, -1), spatial[-1:]).packed if axis == last else as_it_is(behind)
+        piece = piece_of(behind, k * d, (geometry.kernel[-1] - 1) * geometry.dilation[-1] if axis == last else 0)
+        parts = lines * -(-((m - 1) * s + 1) // (k * d)) * -(-behind // piece)
+        axes = np.array(Axis(n, m, k, s, d, before, piece))
+        yield Pass(table, lines, behind, lines * m * behind, along_row, axes, parts, axis == 0)
 
 
-def max_axes(geometry: Sliding, spatial: Sequence[int], block: AxisBlock, x: Array, least: Any, y: Array) -> None:
-    """y = the greatest cell of each window of a block; x has its last axis done, both are flat."""
-    for each in passes(geometry, spatial, block):
-        target = y if each.done else empty((each.size,), x.dtype)
-        count = np.asarray(each.table.count, dtype=np.int64)[block.rows if each.done else slice(None)]
-        run(partial(max_axis, x, target, least, each.plan, count), each.boxes, x.nbytes)
-        x = target
-
-
-def mean_axes(
-    geometry: Sliding, spatial: Sequence[int], block: AxisBlock, x: Array, divisors: Sequence[Array], y: Array
-) -> Array:
-    """y = the sum of each window of a block ÷ the product of its axes' divisors; x has its last axis summed, both are flat.
-
-    Gives the planes of the block in which a sum is not finite; after the first axis, which comes last, a line is a plane.
-    """
-    strange = np.zeros(0, np.uint8)
-    for each in passes(geometry, spatial, block):
-        target = y if each.done else empty((each.size,), x.dtype)
-        rows = divisors[0][block.rows] if each.done else np.ones(len(each.table.start))
-        columns = product(divisors[1:]) if each.done else np.ones(each.run)
-        strange = np.zeros(each.lines, np.uint8)
-        run(partial(sum_axis, x, target, rows, columns, strange, each.plan), each.boxes, x.nbytes)
-        x = target
-    return np.flatnonzero(strange)
+def as_it_is(cells: int) -> Array:
+    """The plan of a row whose every cell is an output. It has no lists: all windows have their cell."""
+    none = np.empty(0, np.int64)
+    return packed(Line(cells, cells, 1, 1, 0, 1, 1), 1, cells, cells, np.array([0, 1]), np.array([0]), none, none)

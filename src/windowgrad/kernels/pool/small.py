@@ -24,8 +24,7 @@ from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.max.entry import max_saves, payment, tied, tied_back, topper
 from windowgrad.kernels.pool.max.find import comparable, finder, way_of
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
-from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, divisors, sums
-from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
+from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, over_planes, over_planes_back, sums
 from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.runtime import buffers, threads
 from windowgrad.params import MaxParams, MeanParams
@@ -222,9 +221,9 @@ def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:
     values, zeros = (NARROW if array == np.float32 else WIDE for array in (summed(given), result))
     if rule == "vjp":
         zero = NARROW if values.dtype == zeros.dtype == np.float32 else WIDE
-        back = mean_rows_back, (*divisors(params, p), zero, p.packed_back), planes * (p.plane_in // p.width)
-        pull = ready(back, work, shape, result, wide)
+        same = summed(given) == result == zero.dtype
+        pull = ready(over_planes_back(params, p, zero, planes, same), work, shape, result, wide)
         return lambda x, g: (pull(g),)
-    forward = mean_rows, (*divisors(params, p), sums(params, values, zeros, p.depth), p.packed), planes * p.pieces
+    forward = over_planes(params, p, sums(params, values, zeros, p.depth), planes)
     push = ready(forward, work, geometry.out_shape(shape), result, wide)
     return push if rule == "forward" else lambda x, dx: push(dx)

@@ -24,8 +24,11 @@ DIRECT = 8
 
 
 def depth_of(taps: int) -> int:
-    """How many additions, one after the other, lie between a cell and the sum of its window."""
-    return taps - 1 if taps <= DIRECT else taps.bit_length() - 2 + taps.bit_count()
+    """How many additions, one after the other, lie between a cell and the sum of its window.
+
+    Of many taps, a part of 2^b cells has b within itself, and one for itself and for each larger part.
+    """
+    return taps - 1 if taps <= DIRECT else (taps - 1).bit_length()
 
 
 @helper

@@ -59,6 +59,21 @@ def converted(builder: Any, value: Any, old: Vec, new: Vec) -> Any:
 
 
 @intrinsic
+def sum_of_lanes(typing: Any, x: Any) -> Any:
+    """The sum of the lanes of a float vector: the second half is added to the first, again and again."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        total, n = args[0], x.lanes
+        while n > 1:
+            n //= 2
+            parts = [ir.Constant(ir.VectorType(ir.IntType(32), n), list(range(low, low + n))) for low in (0, n)]
+            total = builder.fadd(*(builder.shuffle_vector(total, total, part) for part in parts))
+        return builder.extract_element(total, ir.Constant(ir.IntType(32), 0))
+
+    return x.dtype(x), emit
+
+
+@intrinsic
 def bits(typing: Any, x: Any) -> Any:
     """The lanes of a float vector as signed integers of the same bits."""
     v = Vec(types.Integer.from_bitwidth(x.dtype.bitwidth, True), x.lanes)

@@ -1,10 +1,12 @@
 """Squares of ROWS × ROWS cells turned around in registers: rows of one matrix become columns of another.
 
-Used where conv/gemm and conv/pointwise pack a matrix whose rows lie the other way in memory. All places are addresses.
+Used where conv/gemm and conv/pointwise pack a matrix whose rows lie the other way in memory, and where pooling takes several
+small planes at once, one in each lane. All places are addresses.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -12,10 +14,11 @@ from numba import types
 from numba.extending import intrinsic
 
 from windowgrad.kernels.runtime.jit import helper
-from windowgrad.kernels.vector.masked import INDEX, one_by_one, write
+from windowgrad.kernels.vector.loops import Emitter
+from windowgrad.kernels.vector.masked import INDEX, one_by_one, read_masked, write, write_masked
 from windowgrad.kernels.vector.registers import ROWS
 from windowgrad.kernels.vector.tiles import Matrix, fields
-from windowgrad.kernels.vector.types import Vec, constant, read
+from windowgrad.kernels.vector.types import Vec, constant, first_lanes, read, vec
 
 
 def turned(builder: Any, rows: list[Any], v: Vec) -> list[Any]:
@@ -56,6 +59,55 @@ def _square(name: str, doc: str, adds: bool) -> Any:
 
 turn = _square("turn", "to(r, c) = x(c, r), of two `Matrix`, for ROWS rows and columns.", False)
 turn_add = _square("turn_add", "to(r, c) += x(c, r), of two `Matrix`, for ROWS rows and columns.", True)
+
+
+def _planes(name: str, doc: str, out: bool) -> Any:
+    def typed(typing: Any, to: Any, x: Any, size: Any, like: Any) -> Any:
+        if to.dtype != x.dtype:
+            return None
+        v = Vec(x.dtype, vec(like.dtype).lanes)
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            e, (into, source, size) = Emitter(context, builder, like.dtype), args[:3]
+            far, near = ([builder.mul(step, INDEX(r)) for r in range(e.n)] for step in (size, INDEX(e.n)))
+
+            def square(c: Any, mask: Any = None) -> None:
+                """Cells c, c + 1, … of all planes; of the planes in memory only those in the mask."""
+                load, save = (
+                    (read, write) if mask is None else (partial(read_masked, mask=mask), partial(write_masked, mask=mask))
+                )
+                cells, planes = e.mul(c, e.n), c
+                if out:
+                    rows = [read(context, builder, x, source, e.add(cells, at), v=v) for at in near]
+                else:
+                    rows = [load(context, builder, x, source, e.add(planes, at), v=v) for at in far]
+                for row, one, other in zip(turned(builder, rows, v), near, far, strict=True):
+                    if out:
+                        save(context, builder, to, into, e.add(planes, other), row, v=v)
+                    else:
+                        write(context, builder, to, into, e.add(cells, one), row, v=v)
+
+            whole = builder.and_(size, e.int(-e.n))
+            with e.steps(e.int(0), whole, e.int(e.n)) as c:
+                square(c)
+            left = builder.sub(size, whole)
+            with builder.if_then(e.less(e.int(0), left)):
+                square(whole, first_lanes(builder, v, left))
+            return context.get_dummy_value()
+
+        return types.void(to, x, types.intp, like), emit
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+turn_in = _planes(
+    "turn_in",
+    "to = the cells of as many planes as `like` has lanes, which begin at x and have `size` cells: a vector for each place of a"
+    " plane. There must be room for whole squares.",
+    False,
+)
+turn_out = _planes("turn_out", "The planes from `to` on = the cells at x, which are as `turn_in` makes them.", True)
 
 
 @helper

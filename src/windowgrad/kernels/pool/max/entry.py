@@ -12,11 +12,12 @@ import numpy as np
 from windowgrad.dtypes import derivative_of
 from windowgrad.geometry import Geometry, Global, Sliding
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, ordered, room, summed
-from windowgrad.kernels.pool.axis_passes import along, axis_blocks, has_many_rows, max_axes
+from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
 from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
 from windowgrad.kernels.pool.max import winner_strips
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least
+from windowgrad.kernels.pool.max.many_rows import max_axes
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
 from windowgrad.kernels.pool.max.winner_codes import are_pairs, codes_of
@@ -25,7 +26,7 @@ from windowgrad.kernels.pool.max.winner_gather import gather_plan, winner_gather
 from windowgrad.kernels.pool.max.winner_pairs import pair_plan, winner_pairs
 from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter
 from windowgrad.kernels.pool.one_by_one import take
-from windowgrad.kernels.pool.plan import Plan, plan
+from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import MaxParams
@@ -83,13 +84,9 @@ def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
     (lead, spatial), values, shape = geometry.split(x.shape), ordered(x), out_shape(geometry, x.shape)
-    p, y, low = plan(along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), values.dtype), least(values.dtype)
+    y = room(out, math.prod(shape), values.dtype)
     for block in axis_blocks(geometry, math.prod(lead), spatial):
-        part = values[block.cells]
-        rows = part.size // spatial[-1]
-        across = empty((rows * p.out,), values.dtype)
-        run(partial(max_rows, part, across, low, p.packed), rows * p.pieces, part.nbytes)
-        max_axes(geometry, spatial, block, across, low, y[block.outputs])
+        max_axes(geometry, spatial, block, values[block.cells], least(values.dtype), y[block.outputs])
     return finished(y, shape, x.dtype)
 
 

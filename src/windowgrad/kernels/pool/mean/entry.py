@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 
 from windowgrad.dtypes import derivative_of, float_of, machine_float
-from windowgrad.geometry import Geometry, Sliding, Table
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, Table
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
-from windowgrad.kernels.pool.axis_passes import AxisBlock, along, axis_blocks, has_many_rows, mean_axes
+from windowgrad.kernels.pool.axis_passes import AxisBlock, axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks
 from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_shape
+from windowgrad.kernels.pool.mean.lanes import groups_of, is_small, mean_lanes, mean_lanes_back, takes_lanes, takes_lanes_back
+from windowgrad.kernels.pool.mean.many_rows import mean_axes
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
-from windowgrad.kernels.pool.plan import Plan, plan, regularity
+from windowgrad.kernels.pool.mean.whole import is_whole, mean_whole, mean_whole_back, mean_whole_runs
+from windowgrad.kernels.pool.plan import Plan, regularity
 from windowgrad.kernels.pool.window_spans import depth_of
 from windowgrad.kernels.runtime.buffers import empty
-from windowgrad.kernels.runtime.threads import Task, run
+from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import MeanParams
 
 NARROW, WIDE = np.empty(0, np.float32), np.empty(0, np.float64)
@@ -41,7 +44,7 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
 
 def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None, depth: int | None = None) -> Array:
     """The means of all windows; `depth` is that of the whole, if x is a block of it."""
-    by_axes = has_many_rows(params.geometry)
+    by_axes = goes_by_axes(params.geometry, params.geometry.split(x.shape)[1])
     if (cut := blocks(params.geometry, x, summed(x.dtype), by_axes=by_axes, fixed=by_axes)) is not None:
         y, deep = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out, depth_in(cut)
         cut.fill((y,), (x,), lambda block, x, out: (averaged(within(params, block), x, dtype, out[0], deep),))
@@ -51,14 +54,52 @@ def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None,
     layout = mean_layout(params, x, x.shape)
     p, values = layout.plan, added(layout.stored(x))
     y = room(None if layout.last else out, math.prod(layout.out_shape), computed(dtype))
-    given = values, y, *divisors(params, p), sums(params, values, y, p.depth if depth is None else depth), p.packed
+    zero = sums(params, values, y, p.depth if depth is None else depth)
     if layout.last:
-        piece, pieces = piece_of_runs(p, layout.channels)
-        task: Task = partial(mean_runs, *given, layout.channels, piece)
-        run(task, layout.planes * p.outer * pieces, x.nbytes)
+        kernel, given, count = over_runs(params, p, zero, layout.planes, layout.channels)
     else:
-        run(partial(mean_rows, *given), layout.planes * p.pieces, x.nbytes)
+        kernel, given, count = over_planes(params, p, zero, layout.planes)
+    run(partial(kernel, values, y, *given), count, x.nbytes)
     return layout.finished(y, layout.out_shape, dtype)
+
+
+Chosen = tuple[Any, tuple[Any, ...], int]
+"""A kernel, what it is given after its two arrays, and how much of it there is to share."""
+
+
+def sees_all(params: MeanParams, p: Plan) -> bool:
+    """Whether a window is its plane, and always: sections of a plane, which may have one window, are summed like the plane."""
+    return type(params.geometry) in (Global, Adaptive) and is_whole(p)
+
+
+def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int) -> Chosen:
+    """The kernel for channels first, whose sums are as `zero`."""
+    if sees_all(params, p):
+        return mean_whole, (*divisors(params, p), p.plane_in), planes
+    if takes_lanes(p, planes, zero.itemsize):
+        return mean_lanes, (*divisors(params, p), zero, p.packed, planes), groups_of(planes, zero.itemsize)
+    return mean_rows, (*divisors(params, p), zero, p.packed), planes * p.pieces
+
+
+def over_runs(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int) -> Chosen:
+    """The kernel for channels last; all additions are those of channels first."""
+    if sees_all(params, p):
+        return mean_whole_runs, (*divisors(params, p), p.plane_in, channels), planes
+    piece, pieces = piece_of_runs(p, channels)
+    return mean_runs, (*divisors(params, p), zero, p.packed, channels, piece), planes * p.outer * pieces
+
+
+def over_planes_back(params: MeanParams, p: Plan, zero: Array, planes: int, same: bool) -> Chosen:
+    """The kernel for gradients, channels first; `same` says whether both arrays have the dtype of `zero`."""
+    if sees_all(params, p):
+        return mean_whole_back, (*divisors(params, p), zero, p.plane_in), planes
+    if same and takes_lanes_back(p, planes, zero.itemsize):
+        return mean_lanes_back, (*divisors(params, p), zero, p.packed_back, planes), groups_of(planes, zero.itemsize)
+    return mean_rows_back, (*divisors(params, p), zero, p.packed_back), planes * (p.plane_in // p.width)
+
+
+def over_runs_back(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int) -> Chosen:
+    return mean_runs_back, (*divisors(params, p), zero, p.packed_back, channels), planes * (p.plane_in // p.width)
 
 
 def mean_layout(params: MeanParams, x: Array, shape: tuple[int, ...]) -> Layout:
@@ -83,13 +124,18 @@ def depth_over(geometry: Geometry, n: int, most: Sequence[int]) -> int:
     return math.prod(most[:-1]) - 1 + (depth_of(kernel) if kernel else most[-1] - 1)
 
 
+def goes_by_axes(geometry: Geometry, spatial: Sequence[int]) -> bool:
+    """Whether windows are summed one axis after the other: they have many rows, and planes are not small."""
+    return has_many_rows(geometry) and not is_small(spatial)
+
+
 def is_deep(geometry: Geometry, spatial: Sequence[int]) -> bool:
     """Whether means over a plane with these sides are summed in float64 because of the depth of their windows.
 
     A caller that computes a plane in parts asks for the plane and for each part: a part whose windows are cut shorter must be
     summed like the whole. Windows summed one axis after the other are the same for a part as for the whole.
     """
-    if has_many_rows(geometry):
+    if goes_by_axes(geometry, spatial):
         return False
     most = [int(table.count.max(initial=1)) for table in geometry.tables(tuple(spatial))]
     return depth_over(geometry, spatial[-1], most) >= DEEP
@@ -100,17 +146,14 @@ def averaged_by_axes(params: MeanParams, x: Array, dtype: Any, out: Array | None
     geometry = params.geometry
     assert isinstance(geometry, Sliding)
     (lead, spatial), values, shape = geometry.split(x.shape), flat(x), out_shape(geometry, x.shape)
-    p, y = plan(along(geometry, -1), spatial[-1:]), room(out, math.prod(shape), computed(dtype))
-    steps = depth_of(p.kernel) + geometry.rank + 1  # roundings: along the row, one for each array between, and the last
-    narrow = summed(x.dtype) == y.dtype == np.float32 and p.kernel > 0 and steps < 16
+    y = room(out, math.prod(shape), computed(dtype))
+    steps = depth_of(geometry.kernel[-1]) + 2 * geometry.rank - 1  # roundings: along the row, two for each axis more, the last
+    exact = has_exact_divisor(params) and math.prod(geometry.kernel) < 1 << 24
+    narrow = summed(x.dtype) == y.dtype == np.float32 and steps < 16 and exact
     by = axis_divisors(params, geometry.tables(spatial))
 
     def sum_block(block: AxisBlock, zero: Array) -> Array:
-        part = added(values[block.cells])
-        rows = part.size // spatial[-1]
-        across = empty((rows * p.out,), zero.dtype)
-        run(partial(mean_rows, part, across, *p.ones, zero, p.packed), rows * p.pieces, part.nbytes)
-        return mean_axes(geometry, spatial, block, across, by, y[block.outputs])
+        return mean_axes(geometry, spatial, block, added(values[block.cells]), zero, by, y[block.outputs])
 
     for block in axis_blocks(geometry, math.prod(lead), spatial):
         strange = sum_block(block, NARROW if narrow else WIDE)
@@ -163,11 +206,11 @@ def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
         return (gx,)
     layout = mean_layout(params, g, x.shape)
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
-    gradients, gx, by = added(layout.stored(g)), empty((x.size,), computed(dtype)), divisors(params, p)
+    gradients, gx = added(layout.stored(g)), empty((x.size,), computed(dtype))
     zero = NARROW if gradients.dtype == gx.dtype == np.float32 else WIDE
-    given = gradients, gx, *by, zero, p.packed_back
-    task: Task = partial(mean_rows_back, *given)
     if layout.last:
-        task = partial(mean_runs_back, *given, layout.channels)
-    run(task, layout.planes * (p.plane_in // p.width), x.nbytes)
+        kernel, given, count = over_runs_back(params, p, zero, layout.planes, layout.channels)
+    else:
+        kernel, given, count = over_planes_back(params, p, zero, layout.planes, gradients.dtype == gx.dtype == zero.dtype)
+    run(partial(kernel, gradients, gx, *given), count, x.nbytes)
     return (layout.finished(gx, x.shape, dtype),)

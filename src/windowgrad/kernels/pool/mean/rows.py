@@ -6,7 +6,7 @@ blocked as `max/rows.py`: a piece of an output row at a time, folded, then spann
 
 The gradient runs the same way backwards, an input row at a time: the output rows that see it are added, divided, spread out
 by the stride, and added along. Rows with one divisor are added before they are divided, and an input row in the same windows as
-the row before it is copied.
+a row before it is copied.
 
     output rows   g g g g          g . g . g . g .        stride 2: zeros between
                   g g g g    →     windows of `taps` over that, at every cell of the input row
@@ -20,11 +20,24 @@ import numpy as np
 
 from windowgrad.kernels.pool.fold_rows import folding
 from windowgrad.kernels.pool.packed import Rows, rows_of, unpacked
-from windowgrad.kernels.pool.row_pieces import buffer_size, fill, next_piece, padding_end, piece_at, seen_by
+from windowgrad.kernels.pool.row_pieces import buffer_size, clear, fill, next_piece, padding_end, piece_at, seen_by
 from windowgrad.kernels.pool.window_spans import spanning, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import plus
-from windowgrad.kernels.vector.ops import address, alive, anywhere, either, lanes, load, not_finite, splat, store, store_part
+from windowgrad.kernels.vector.ops import (
+    address,
+    alive,
+    anywhere,
+    either,
+    lanes,
+    load,
+    load_as,
+    load_part_as,
+    not_finite,
+    splat,
+    store,
+    store_part,
+)
 from windowgrad.kernels.vector.shuffle import convert, mixed_high, mixed_low
 
 fold = folding(plus, False)
@@ -142,11 +155,19 @@ def add_outputs(g: Any, base: int, rows: Any, row_divisor: Any, by: Any, out: in
 
 @helper
 def spread_unlike(total: Any, gx: Any, at: int, line: Any, windows: Any) -> None:
-    """Each total to the cells of its window, where the windows along a row are not all alike."""
-    fill(gx, at, at + line.width, 0)
+    """Each total to the cells of its window, one window after the other."""
+    n = lanes(total)
+    clear(gx, at, at + line.width)
     for j in range(line.out):
-        for i in range(windows.count[j]):
-            gx[at + windows.start[j] + i * windows.step] += total[j]
+        i, value = at + windows.start[j], splat(total, total[j])
+        left = windows.count[j] if windows.step == 1 else 0
+        while left >= n:
+            store(gx, i, convert(load_as(gx, i, total) + value, gx))
+            i, left = i + n, left - n
+        if left > 0:
+            store_part(gx, i, convert(load_part_as(gx, i, left, total) + value, gx), left)
+        for t in range(0 if windows.step == 1 else windows.count[j]):
+            gx[i + t * windows.step] += total[j]
 
 
 @helper
@@ -169,25 +190,34 @@ def spread_out(total: Any, out: int, buffer: Any, at: int, stride: int) -> None:
 
 
 @helper
-def as_before(windows: Any, i: int) -> Any:
-    """Whether the rows i − 1 and i of the input are in the same windows."""
-    before, low, high = windows.ptr[i - 1], windows.ptr[i], windows.ptr[i + 1]
-    same = low - before == high - low
-    for q in range(low, high if same else low):
-        same &= windows.places[q] == windows.places[q - (high - low)]
-    return same
+def alike_after(windows: Any, i: int, most: int) -> int:
+    """How many rows of the input after row i, at most so many, are in the same windows."""
+    ptr, places, count = windows.ptr, windows.places, 0
+    low, rows = ptr[i], ptr[i + 1] - ptr[i]
+    while count < most:
+        other = ptr[i + count + 1]
+        same = ptr[i + count + 2] - other == rows
+        for q in range(rows if same else 0):
+            same &= places[low + q] == places[other + q]
+        if not same:
+            break
+        count += 1
+    return count
 
 
 @helper
-def copy_row(gx: Any, at: int, width: int) -> None:
-    """The row at `at` is the row before it."""
-    n, c = lanes(gx), 0
-    while c + n <= width:
-        store(gx, at + c, load(gx, at + c - width))
-        c += n
-    while c < width:
-        gx[at + c] = gx[at + c - width]
-        c += 1
+def copy_row(gx: Any, at: int, width: int, count: int) -> None:
+    """The `count` rows after that at `at` are like it; row by row, as memory likes it."""
+    n = lanes(gx)
+    for to in range(at + width, at + (count + 1) * width, width):
+        c = 0
+        while c + n <= width:
+            store(gx, to + c, load(gx, at + c))
+            c += n
+        if c < width and width > n:  # once more some of what is done
+            store(gx, to + width - n, load(gx, at + width - n))
+        elif c < width:
+            store_part(gx, to + c, load_part_as(gx, at + c, width - c, gx), width - c)
 
 
 @kernel
@@ -207,20 +237,20 @@ def mean_rows_back(g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: An
     buffer, total, some, by = address(space), address(sums), address(added), address(divisors)
     g, gx, row_divisor = address(g), address(gx), address(row_divisor)
     base, i = first // height * windows.plane, first % height
-    for job in range(first, last):
+    job = first
+    while job < last:
         at = job * width
-        if job > first and i > 0 and as_before(windows, i):
-            copy_row(gx, at, width)
+        add_outputs(g, base, rows_of(windows, i), row_divisor, by, out, some, total)
+        if taps == 0 or (uses_up(taps) and stride >= taps):  # long windows that share no cell: each is filled
+            spread_unlike(total, gx, at, line, windows)
         else:
-            add_outputs(g, base, rows_of(windows, i), row_divisor, by, out, some, total)
-            if taps == 0:
-                spread_unlike(total, gx, at, line, windows)
-            else:
-                if uses_up(taps):
-                    fill(buffer, 0, len(space), 0)
-                spread_out(total, out, buffer, ahead, stride)
-                spans(buffer, line.before, gx, at, width, taps, step, 1)
-        i += 1
+            if uses_up(taps):
+                fill(buffer, 0, len(space), 0)
+            spread_out(total, out, buffer, ahead, stride)
+            spans(buffer, line.before, gx, at, width, taps, step, 1)
+        alike = alike_after(windows, i, min(height - i, last - job) - 1)
+        copy_row(gx, at, width, alike)
+        job, i = job + 1 + alike, i + 1 + alike
         if i == height:
             i, base = 0, base + windows.plane
     alive(space)

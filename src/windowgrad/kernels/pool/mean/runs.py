@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from windowgrad.kernels.pool.mean.rows import add_outputs, as_before, copy_row, divide, fold, spans, spread_out, sum_again
+from windowgrad.kernels.pool.mean.rows import add_outputs, alike_after, copy_row, divide, fold, spans, spread_out, sum_again
 from windowgrad.kernels.pool.packed import Rows, unpacked
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import CELLS, Piece, fill, piece_at, seen_by, span
@@ -247,24 +247,24 @@ def mean_runs_back(
     buffer, total, some, by, moved = address(space), address(sums), address(added), address(divisors), address(places)
     g, gx, row_divisor = address(g), address(gx), address(row_divisor)
     base, i = first // height * windows.plane * run, first % height
-    for job in range(first, last):
+    job = first
+    while job < last:
         at = job * width * run
-        if job > first and i > 0 and as_before(windows, i):
-            copy_row(gx, at, width * run)
+        rows = Rows(moved, windows.ptr[i], windows.ptr[i + 1])
+        add_outputs(g, base, rows, row_divisor, by, out * run, some, total)
+        if taps == 0:
+            spread_unlike_runs(total, gx, at, line, windows, run)
         else:
-            rows = Rows(moved, windows.ptr[i], windows.ptr[i + 1])
-            add_outputs(g, base, rows, row_divisor, by, out * run, some, total)
-            if taps == 0:
-                spread_unlike_runs(total, gx, at, line, windows, run)
+            if uses_up(taps):
+                fill(buffer, 0, len(space), 0)
+            if stride == 1:
+                spread_out(total, out * run, buffer, ahead, stride)
             else:
-                if uses_up(taps):
-                    fill(buffer, 0, len(space), 0)
-                if stride == 1:
-                    spread_out(total, out * run, buffer, ahead, stride)
-                else:
-                    spread_runs(total, out, buffer, ahead, stride * run, run)
-                spans(buffer, line.before * run, gx, at, width * run, taps, step * run, 1)
-        i += 1
+                spread_runs(total, out, buffer, ahead, stride * run, run)
+            spans(buffer, line.before * run, gx, at, width * run, taps, step * run, 1)
+        alike = alike_after(windows, i, min(height - i, last - job) - 1)
+        copy_row(gx, at, width * run, alike)
+        job, i = job + 1 + alike, i + 1 + alike
         if i == height:
             i, base = 0, base + windows.plane * run
     alive(space)

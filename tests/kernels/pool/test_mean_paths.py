@@ -1,0 +1,189 @@
+"""Small planes, several at once, and whole planes: the same bits as row by row, whatever the layout and the batch."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from support.exact import same_bits
+from windowgrad.geometry import Adaptive, Global, Sliding
+from windowgrad.kernels.pool.layout import planned_for
+from windowgrad.kernels.pool.mean import entry
+from windowgrad.kernels.pool.mean.lanes import takes_lanes, takes_lanes_back
+from windowgrad.kernels.pool.mean.whole import is_whole
+from windowgrad.kernels.pool.window_spans import DIRECT, depth_of
+from windowgrad.kernels.vector.types import lanes_of
+from windowgrad.params import MeanParams
+
+SMALL = [  # geometry, plane
+    (Sliding((2, 2), 2), (7, 7)),
+    (Sliding((3, 3), 1, 1), (5, 32)),
+    (Sliding((3, 3), 2, 1, ceil_mode=True), (8, 9)),
+    (Sliding((2, 3), 1, (1, 0), (3, 2)), (11, 10)),
+    (Sliding((8, 7), 3, 2), (20, 17)),
+    (Sliding((5, 5, 5), 1, 2), (6, 5, 6)),
+    (Sliding((3, 3), 1, 4), (3, 4)),  # windows without a cell
+    (Sliding((3,), 3), (31,)),
+    (Sliding((1, 1), 2), (5, 5)),
+    (Adaptive((3, 5)), (7, 13)),
+    (Adaptive((9, 9)), (4, 4)),
+    (Adaptive((5, 7)), (20, 53)),
+    (Global(2), (7, 7)),
+    (Global(3), (2, 1, 1)),
+]
+
+
+def shown(case):
+    return f"{case[0]} on {case[1]}"
+
+
+def plan_of(geometry, *shape):
+    return planned_for(geometry, shape)[0]
+
+
+def numbers(shape, dtype, seed=0):
+    """Numbers of several sizes, with zeros of both signs, and sums that overflow, infinities and NaN in some planes."""
+    rng = np.random.default_rng(seed)
+    x = (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape)).astype(dtype)
+    x[rng.random(shape) < 0.1] = -0.0
+    flat = x.reshape(shape[0], -1)
+    flat[0, 0], flat[-1, -1], flat[1, 1:] = np.nan, np.inf, np.finfo(dtype).max
+    return x
+
+
+def row_by_row(monkeypatch):
+    monkeypatch.setattr(entry, "takes_lanes", lambda *_: False)
+    monkeypatch.setattr(entry, "takes_lanes_back", lambda *_: False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", SMALL, ids=shown)
+def test_planes_taken_together_have_the_bits_of_planes_taken_row_by_row(case, dtype, monkeypatch):
+    geometry, plane = case
+    for counted in (True, False):
+        params = MeanParams(geometry, counted) if isinstance(geometry, Sliding) else MeanParams(geometry)
+        for planes in (8, 9, 15, 16):
+            x = numbers((planes, *plane), dtype)
+            with np.errstate(all="ignore"):
+                y = entry.mean_forward(params, x)
+                g = numbers(y.shape, dtype, 1)
+                (gx,) = entry.mean_vjp(params, x, g)
+                with monkeypatch.context() as patch:
+                    row_by_row(patch)
+                    assert same_bits(y, entry.mean_forward(params, x))
+                    assert same_bits(gx, entry.mean_vjp(params, x, g)[0])
+
+
+@pytest.mark.parametrize("planes", [8, 9, 15, 17])
+def test_every_group_writes_its_own_planes_only(planes):
+    """The last planes are done with some of another group, which another thread may be writing."""
+    params, zero = MeanParams(Sliding((2, 2), 2)), entry.NARROW
+    p, x = plan_of(params.geometry, planes, 7, 7), np.ones((planes, 7, 7), np.float32)
+    for kernel, given, count, size in (
+        (*entry.over_planes(params, p, zero, planes), 9),
+        (*entry.over_planes_back(params, p, zero, planes, True), 49),
+    ):
+        assert "lanes" in kernel.__name__
+        for group in range(count):
+            y = np.full((planes, size), np.nan, np.float32)
+            kernel(x.reshape(-1), y.reshape(-1), *given, group, group + 1)
+            lanes = lanes_of(zero.itemsize)
+            own = range(group * lanes, min(planes, (group + 1) * lanes))
+            assert np.flatnonzero(~np.isnan(y).any(axis=1)).tolist() == list(own)
+
+
+def test_planes_are_taken_together_where_rows_are_short():
+    windows = Sliding((3, 3), 1, 1)
+    assert takes_lanes(plan_of(windows, 8, 128, 32), 8, 4)
+    assert not takes_lanes(plan_of(windows, 8, 129, 32), 8, 4)
+    assert not takes_lanes(plan_of(windows, 8, 10, 33), 8, 4)
+    assert not takes_lanes(plan_of(windows, 7, 10, 10), 7, 4)
+    assert takes_lanes(plan_of(windows, 4, 10, 10), 4, 8)
+    assert not takes_lanes(plan_of(Sliding((9, 9), 9), 8, 30, 30), 8, 4)  # nine columns are added as powers of two
+    assert not takes_lanes(plan_of(Sliding((2, 4), 4), 8, 30, 30), 8, 4)  # and four side by side in pairs
+    assert takes_lanes(plan_of(Sliding((2, 4), 3), 8, 30, 30), 8, 4)
+
+
+def test_backwards_bins_may_be_in_longer_rows():
+    bins = Adaptive((7, 7))
+    assert takes_lanes_back(plan_of(bins, 8, 64, 64), 8, 4)
+    assert not takes_lanes_back(plan_of(bins, 8, 60, 65), 8, 4)
+    assert not takes_lanes(plan_of(bins, 8, 64, 64), 8, 4)
+    assert not takes_lanes_back(plan_of(Sliding((3, 3), 1), 8, 60, 33), 8, 4)
+
+
+def test_small_planes_are_not_summed_axis_by_axis():
+    many = Sliding((5, 5, 5), 1, 2)
+    assert not entry.goes_by_axes(many, (16, 8, 32))
+    assert entry.goes_by_axes(many, (16, 8, 33))
+    assert entry.goes_by_axes(many, (129, 1, 32))
+    assert not entry.goes_by_axes(Sliding((3, 3), 1), (100, 100))
+
+
+def test_a_window_is_whole_if_it_is_its_plane():
+    assert is_whole(plan_of(Global(2), 1, 16, 8))
+    assert not is_whole(plan_of(Global(1), 1, 127))
+    assert is_whole(plan_of(Adaptive((1, 1)), 1, 16, 9))
+    assert not is_whole(plan_of(Adaptive((1, 2)), 1, 16, 16))
+    assert is_whole(plan_of(Sliding((12, 12), 1), 1, 12, 12))
+    assert not is_whole(plan_of(Sliding((12, 12), 12, 1, ceil_mode=False), 1, 12, 12))
+    assert not is_whole(plan_of(Sliding((12, 11), 1), 1, 13, 11))
+
+
+@pytest.mark.parametrize("size", [128, 129, 191, 192, 511, 1000, 3136])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8", "int64"])
+def test_the_mean_of_a_whole_plane_is_that_of_its_cells(size, dtype):
+    x = np.random.default_rng(size).integers(0, 50, (3, size)).astype(dtype)
+    y = entry.mean_forward(MeanParams(Global(1)), x)
+    totals = x.astype(np.float64).sum(axis=1, keepdims=True)
+    assert same_bits(y, (totals / size).astype(y.dtype))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 8, 13, 16])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_whole_plane_has_the_same_bits_in_every_layout_and_batch(channels, dtype):
+    params = MeanParams(Global(2))
+    x = np.random.default_rng(3).standard_normal((3, channels, 13, 21)).astype(dtype)
+    last = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+    y, g = entry.mean_forward(params, x), np.random.default_rng(4).standard_normal((3, channels, 1, 1)).astype(dtype)
+    (gx,) = entry.mean_vjp(params, x, g)
+    assert same_bits(entry.mean_forward(params, last), y)
+    assert same_bits(entry.mean_vjp(params, last, np.moveaxis(np.ascontiguousarray(np.moveaxis(g, 1, -1)), -1, 1))[0], gx)
+    assert same_bits(entry.mean_forward(params, x[1:2]), y[1:2])
+    assert same_bits(gx, np.broadcast_to(g / np.dtype(dtype).type(13 * 21), x.shape))
+
+
+@pytest.mark.parametrize("geometry", [Adaptive((2, 1)), Sliding((1024, 2100), 1024)], ids=["bins", "windows"])
+def test_a_section_with_one_window_is_summed_like_its_plane(geometry):
+    """An array with gaps is copied, so a large one is cut: here each section has one window."""
+    x = np.random.default_rng(6).standard_normal((1, 2100, 4200), dtype=np.float32)[:, :, ::2]
+    params = MeanParams(geometry)
+    assert same_bits(entry.mean_forward(params, x), entry.mean_forward(params, np.ascontiguousarray(x)))
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_whole_plane_that_overflows_is_summed_again_alone(last):
+    x = np.full((2, 3, 16, 16), 3e38, np.float32)
+    x[1], x[0, 1, 3, 3], x[0, 2, 0, 0] = 1, np.inf, np.nan
+    expected = np.array([[3e38, np.inf, np.nan], [1, 1, 1]], np.float32)[:, :, None, None]
+    given = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
+    assert same_bits(entry.mean_forward(MeanParams(Global(2)), given), expected)
+
+
+def test_a_whole_plane_is_within_its_bound():
+    x = (np.random.default_rng(5).standard_normal((4, 777)) * 10.0 ** np.linspace(-6, 6, 777)).astype(np.float32)
+    y = entry.mean_forward(MeanParams(Global(1)), x)
+    for cells, found in zip(x, y[:, 0], strict=True):
+        exact = [Fraction(float(v)) for v in cells]
+        assert abs(Fraction(float(found)) - sum(exact) / 777) <= 16 * Fraction(1, 2**24) * sum(map(abs, exact)) / 777
+
+
+@pytest.mark.parametrize("taps", [9, 16, 31, 64, 1001, 1023, 1024, 4097])
+def test_the_depth_of_a_long_window_is_that_of_its_deepest_part(taps):
+    """The parts of a window, one for each binary digit, are added the smallest first."""
+    assert taps > DIRECT
+    depth = None
+    for digit in range(taps.bit_length()):
+        if taps >> digit & 1:
+            depth = digit if depth is None else max(depth, digit) + 1
+    assert depth_of(taps) == depth
