@@ -26,9 +26,11 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.exp_log import LOG2_E, exponential, logarithm, quick_logarithm, quick_power
 from windowgrad.kernels.vector.ops import (
+    address,
     anywhere,
     either,
     equal,
@@ -36,6 +38,7 @@ from windowgrad.kernels.vector.ops import (
     greater,
     lanes,
     larger,
+    later,
     less,
     load_as,
     load_part_as,
@@ -120,19 +123,26 @@ def middle_of(x: Any, low: int, high: int, padded: bool) -> float:
     return 0.5 * least + 0.5 * most
 
 
+@helper
+def weigh_around(x: Any, e: Any, size: int, beta: float, padded: bool) -> float:
+    """The weights of a plane, all of them 0 if it has no middle; gives its middle: 0 if that will do. x and e are addresses."""
+    middle = 0.0
+    fits = weigh_plane(x, e, 0, size, middle, beta)
+    if not fits and lanes(x) > lanes(e):
+        middle = middle_of(x, 0, size, padded)
+        fits = weigh_plane(x, e, 0, size, middle, beta)
+    if not fits:
+        clear(e, 0, size)
+    return middle if fits else NAN
+
+
 @kernel
 def weigh(x: Any, e: Any, middles: Any, beta: float, padded: bool) -> None:
-    """The weights of every plane, and its middle: 0 if that will do."""
+    """The weights of every plane, and its middle."""
     plane = len(e) // len(middles)
+    x, e = address(x), address(e)
     for p in range(len(middles)):
-        low, high, middle = p * plane, (p + 1) * plane, 0.0
-        fits = weigh_plane(x, e, low, high, middle, beta)
-        if not fits and x.itemsize == 4:
-            middle = middle_of(x, low, high, padded)
-            fits = weigh_plane(x, e, low, high, middle, beta)
-        if not fits:
-            e[low:high] = 0
-        middles[p] = middle if fits else NAN
+        middles[p] = weigh_around(later(x, p * plane), later(e, p * plane), plane, beta, padded)
 
 
 @helper
@@ -153,19 +163,6 @@ def put(y: Any, i: int, value: Any, left: int) -> None:
         store(y, i, convert(value, y))
     else:
         store_part(y, i, convert(value, y), left)
-
-
-@kernel
-def values(sums: Any, pad: Any, middles: Any, beta: float, padded: bool, y: Any) -> None:
-    """y = middle + log(sum)/β, 0 where nothing was added. `pad` tells how many padded zeros each window of a plane counts."""
-    plane, nothing = len(pad), splat(sums, 0.0)
-    for p in range(len(middles)):
-        base, weight, center = p * plane, splat(sums, zero(middles[p], beta, padded)), splat(sums, middles[p])
-        for i in range(0, plane, lanes(sums)):
-            left = plane - i
-            total = fma(some(pad, i, left, sums), weight, some(sums, base + i, left, sums))
-            value = center + logarithms(y, total, beta)
-            put(y, base + i, select(equal(total, nothing), nothing, value), left)
 
 
 @kernel
@@ -205,27 +202,15 @@ def weigh_tangents(e: Any, dx: Any, middles: Any) -> None:
             middles[p] = NAN
 
 
-@kernel
-def divide_gradients(g: Any, sums: Any, pad: Any, middles: Any, beta: float, padded: bool) -> None:
-    """sums = gradients ÷ sums of weights, 0 where nothing was added. A plane where they are not sound as above."""
-    plane, nothing = len(pad), splat(sums, 0.0)
-    for p in range(len(middles)):
-        base, weight = p * plane, splat(sums, zero(middles[p], beta, padded))
-        wrong = not_equal(nothing, nothing)
-        for i in range(0, plane, lanes(sums)):
-            left = plane - i
-            total = fma(some(pad, i, left, sums), weight, some(sums, base + i, left, sums))
-            given = select(equal(total, nothing), nothing, some(g, base + i, left, sums))
-            amount = given / select(equal(total, nothing), splat(sums, 1.0), total)
-            wrong = either(wrong, unsound(amount, given))
-            put(sums, base + i, amount, left)
-        if anywhere(wrong):
-            sums[base : base + plane] = 0
-            middles[p] = NAN
-
-
-@kernel
-def products(e: Any, spread: Any, gx: Any) -> None:
-    """gx = weights · what the windows of each cell spread."""
-    for i in range(0, len(gx), lanes(e)):
-        put(gx, i, some(e, i, len(gx) - i, e) * some(spread, i, len(gx) - i, e), len(gx) - i)
+@helper
+def divide_plane(g: Any, sums: Any, q: Any, count: int) -> bool:
+    """q = gradients ÷ sums of weights, 0 where nothing was added; says whether all of them are sound."""
+    nothing = splat(q, 0.0)
+    wrong = not_equal(nothing, nothing)
+    for i in range(0, count, lanes(q)):
+        total = some(sums, i, count - i, q)
+        given = select(equal(total, nothing), nothing, some(g, i, count - i, q))
+        amount = given / select(equal(total, nothing), splat(q, 1.0), total)
+        wrong = either(wrong, unsound(amount, given))
+        put(q, i, amount, count - i)
+    return not anywhere(wrong)
