@@ -8,7 +8,6 @@ on nothing else. The forward rule may save its sums, which spare the gradient th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -24,7 +23,6 @@ from windowgrad.kernels.pool.layout import out_shape, planned_for
 from windowgrad.kernels.pool.mean.rows import mean_rows
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.smooth import cells, chunks, pairs
-from windowgrad.kernels.pool.smooth.planes import smooth_planes, smooth_planes_back
 from windowgrad.kernels.pool.smooth.strips import Scratch, StripPlan, groups, is_cut, over_cells, over_outputs, whole
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.params import SmoothParams
@@ -80,27 +78,28 @@ def within(params: SmoothParams, block: Block) -> SmoothParams:
 
 def find(strip: StripPlan, x: Array, y: Array, sums: Array, beta: float, planes: int) -> None:
     """y = the smooth maxima of some planes, `sums` those of the weights; either may be empty."""
-    given = strip.counted, beta, strip.forward
-    if smooth_planes(x, y, sums, *given, 0, planes) == 0 or not len(y):
+    (kernel, plan), (lone, alone) = strip.forward, strip.lone
+    given = x, y, sums, strip.counted, cells.scale_of(beta), plan
+    if kernel(*given, 0, planes) == 0 or not len(y):
         return
-    lone, alone = strip.lone
-    for q, (cells, found) in enumerate(zip(x.reshape(planes, -1), y.reshape(planes, -1), strict=True)):
-        if smooth_planes(x, y, sums, *given, q, q + 1):
+    for q, (line, found) in enumerate(zip(x.reshape(planes, -1), y.reshape(planes, -1), strict=True)):
+        if kernel(*given, q, q + 1):
             with np.errstate(over="ignore"):
-                found[:] = pairs.values(strip.plan, cells, beta, strip.pad)
-            found[lone] = cells[alone] + 0.0
+                found[:] = pairs.values(strip.plan, line, beta, strip.pad)
+            found[lone] = line[alone] + 0.0
 
 
 def pay(strip: StripPlan, x: Array, g: Array, gx: Array, sums: Array, beta: float, planes: int) -> None:
     """gx = the gradient of some planes, from the sums of their weights."""
-    given = strip.counted, beta, strip.backward
-    if smooth_planes_back(x, g, gx, sums, *given, 0, planes) == 0:
-        return
+    if (way := strip.backward) is not None:
+        given = x, g, gx, sums, strip.counted, cells.scale_of(beta), way[1]
+        if way[0](*given, 0, planes) == 0:
+            return
     lines = (array.reshape(planes, -1) for array in (x, g, gx))
-    for q, (cells, pulled, found) in enumerate(zip(*lines, strict=True)):
-        if smooth_planes_back(x, g, gx, sums, *given, q, q + 1):
+    for q, (line, pulled, found) in enumerate(zip(*lines, strict=True)):
+        if way is None or way[0](*given, q, q + 1):
             with np.errstate(over="ignore"):
-                found[:] = pairs.gradients(strip.plan, cells, pulled, beta, strip.pad)
+                found[:] = pairs.gradients(strip.plan, line, pulled, beta, strip.pad)
 
 
 # --- rules -------------------------------------------------------------------------------------------------------------------
@@ -184,13 +183,13 @@ def box_sums(p: Plan, planes: int, x: Array, y: Array) -> None:
 
 def push(strip: StripPlan, x: Array, dx: Array, y: Array, beta: float, planes: int, scratch: Scratch) -> None:
     """y = the tangents of some planes."""
-    p, middles, by = strip.plan, np.empty(planes), (beta, strip.padded)
+    p, middles = strip.plan, np.empty(planes)
     weights, sums, pushed = scratch.arrays(len(x), len(y), len(y))
-    cells.weigh(x, weights, middles, *by)
+    cells.weigh(x, weights, middles, cells.scale_of(beta), strip.padded)
     box_sums(p, planes, weights, sums)
     cells.weigh_tangents(weights, dx, middles)
     box_sums(p, planes, weights, pushed)
-    cells.quotients(pushed, sums, strip.pad, middles, *by, y)
+    cells.quotients(pushed, sums, strip.pad, middles, beta, strip.padded, y)
     lines = [array.reshape(planes, -1) for array in (y, x, dx)]
     for q in np.flatnonzero(np.isnan(middles)):
         found, *given = (line[q] for line in lines)

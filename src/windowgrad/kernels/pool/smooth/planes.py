@@ -7,38 +7,42 @@ For every plane, or strip of a plane, after the other:
 
 What is between stays in the nearest cache: the weights of a plane, a few rows (`ROWS` entries) of what follows. Each step is
 done for several rows before the next one begins: a load that needs two stores of a moment ago waits for both. Logarithms are
-taken of the sums of several small planes together.
+taken of the sums of several small planes together. Sums are added in vectors as wide as the CPU has them.
 
-`Box` is what a kernel knows of a plane. A plane that one reference does not do for (`cells`), or whose gradients are not
+`forward_kernel` and `backward_kernel` make a kernel for each way in which windows are arranged along a row, so that a call
+compiles no more than it needs; `ways` chooses. A plane that one reference does not do for (`cells`), or whose gradients are not
 sound, is counted in what a kernel returns; then its result is not to be used.
 
-Measured and rejected: three kernels, one for each step over 2¹⁶ cells, with the sums of a mean (9×9 planes took twice as long).
+Measured and rejected: three kernels, one for each step over 2¹⁶ cells, with the sums of a mean (9×9 planes took twice as long);
+one kernel for all arrangements, with the loops of `fold_rows` and `window_spans` (6 s to compile instead of 3, and rows began
+with 45 additions, for the addresses of all those loops).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.pool.fold_rows import folding
-from windowgrad.kernels.pool.packed import packed, rows_of, unpacked
-from windowgrad.kernels.pool.plan import Array, Plan
+from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import clear, span
 from windowgrad.kernels.pool.smooth.cells import (
+    BETA,
     divide_plane,
-    logarithms,
+    narrow_values,
+    plane_values,
     put,
     some,
     weigh_around,
     zero,
 )
-from windowgrad.kernels.pool.window_spans import spanning, uses_up
+from windowgrad.kernels.pool.window_spans import spanning
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import plus
-from windowgrad.kernels.vector.ops import address, alive, equal, fma, lanes, later, load, select, splat, store
-from windowgrad.kernels.vector.shuffle import mixed_high, mixed_low
+from windowgrad.kernels.vector.masked import one_by_one
+from windowgrad.kernels.vector.ops import add, address, alive, fma, lanes, later, load, multiply, splat, store, store_part
+from windowgrad.kernels.vector.registers import load_wide, wide_lanes
+from windowgrad.kernels.vector.shuffle import convert, even, mixed_high, mixed_low
 from windowgrad.kernels.vector.tiles import lane_sum
 
 ROWS = 2048
@@ -47,325 +51,335 @@ ROWS = 2048
 OUTPUTS = 256
 """Sums of small planes whose logarithms are taken together, about."""
 
-WASTE = 4
-"""How much larger than a plane the spread gradients of its windows may be; else rows are added before they are spread."""
+ROOM = 32
+"""Entries behind every part of the memory of a kernel, so that vectors may run over its end."""
 
-fold = folding(plus, False)
 spans = spanning(plus, False)
 
 
-# --- what a kernel is told -------------------------------------------------------------------------------------------
+@helper
+def most_rows(wide: int, rows: int) -> int:
+    """How many rows of `wide` entries a step does before the next one."""
+    return max(1, min(ROWS // max(wide, 1), rows))
 
 
-def is_whole(p: Plan) -> bool:
-    """Whether the one output of a plane sees all its cells."""
-    return p.plane_out == 1 and len(p.rows) * p.width == p.plane_in and int(p.count[0]) == p.width
-
-
-def as_row(p: Plan) -> Plan:
-    """The same plane as one row, if its one output sees all of it."""
-    if not is_whole(p) or p.outer == len(p.rows) == 1:
-        return p
-    size, one = p.plane_in, np.ones(1, np.int64)
-    return replace(p, ptr=np.array([0, 1]), rows=np.zeros(1, np.int64), width=size, count=one * size, row_cells=one, kernel=0)
-
-
-def packed_forward(p: Plan, lone: tuple[Array, Array]) -> Array:
-    """The plan as one array, and behind it the windows of one cell, as (output, cell)."""
-    p = as_row(p)
-    lists = p.ptr, p.rows, p.start, p.count, [len(lone[0])], *lone
-    return packed(p.line, p.outer, p.plane_in, p.piece, *lists)
-
-
-def packed_backward(p: Plan) -> Array:
-    """The rows of the gradient that each row of cells sees. Rows are spread first, if that takes little memory."""
-    p = as_row(p)
-    height, first = p.plane_in // p.width, spreads_first(p)
-    places = p.back_rows // p.out * spread_width(p) if first else p.back_rows
-    return packed(p.line, height, p.plane_out, int(first), p.back_ptr, places, p.start, p.count)
-
-
-def spreads_first(p: Plan) -> bool:
-    return p.outer * spread_width(p) <= WASTE * p.plane_in + ROWS
-
-
-def spread_width(p: Plan) -> int:
-    """The entries of an output row spread along it; with the padding, if cells of windows side by side are written there."""
-    return max(p.before + p.width, p.out * p.stride) if is_tiled(p.kernel, p.stride, p.step) else p.width
-
-
-def is_tiled(taps: int, stride: int, step: int) -> bool:
-    """Whether windows along a row are side by side, so that a cell is in one of them."""
-    return taps > 1 and stride == taps and step == 1
-
-
-tiled = helper(is_tiled)
-
-
-class Box(NamedTuple):
-    """The memory of a kernel: weights of a plane, rows added up (`wide` entries each, `many` at a time), sums."""
-
-    weights: Any
-    rows: Any
-    wide: int
-    many: int
-    sums: Any
-
-
-# --- forward -----------------------------------------------------------------------------------------------------------
+# --- sums ----------------------------------------------------------------------------------------------------------------
 
 
 @helper
-def total_of(buffer: Any, low: int, count: int) -> float:
-    """The sum of a run of entries, by vectors."""
-    n, total, more = lanes(buffer), 0.0, splat(buffer, 0.0)
+def add_rows(a: Any, rows: Any, count: int, b: Any, at: int) -> None:
+    """b[at:at + count] = the rows of `a` that begin at the places of `rows`, added; there is at least one."""
+    n, places, low, high = wide_lanes(a), rows.places, rows.low, rows.high
+    first, second, third = later(a, places[low]), later(a, places[min(low + 1, high - 1)]), later(a, places[min(low + 2, high - 1)])
+    taken, i = high - low, 0
+    while i < count:
+        one_by_one()
+        total = load_wide(first, i)
+        if taken > 1:
+            total = add(total, load_wide(second, i))
+        if taken > 2:
+            total = add(total, load_wide(third, i))
+        for q in range(low + 3, high):
+            one_by_one()
+            total = add(total, load_wide(a, places[q] + i))
+        if i + n <= count:
+            store(b, at + i, total)
+        else:
+            store_part(b, at + i, total, count - i)
+        i += n
+
+
+@helper
+def total_of(a: Any, low: int, count: int) -> float:
+    """The sum of a run of entries, by vectors where there are many."""
+    n, total = wide_lanes(a), 0.0
     if count >= 4 * n:
-        others, j = more, 0
+        sums, others, j = load_wide(a, low), load_wide(a, low + n), 2 * n
         while j + 2 * n <= count:
-            more, others = more + load(buffer, low + j), others + load(buffer, low + j + n)
+            one_by_one()
+            sums, others = add(sums, load_wide(a, low + j)), add(others, load_wide(a, low + j + n))
             j += 2 * n
-        more, low, count = more + others, low + j, count - j
-        total = lane_sum(more)
+        total, low, count = lane_sum(add(sums, others)), low + j, count - j
     for i in range(low, low + count):
-        total += buffer[i]
+        one_by_one()
+        total += a[i]
     return total
 
 
 @helper
-def unlike(buffer: Any, base: int, sums: Any, to: int, windows: Any, out: int) -> None:
-    """Windows that are not all alike."""
-    for j in range(out):
+def unlike(line: Any, windows: Any, a: Any, low: int, sums: Any, to: int) -> None:
+    """The sums of the windows along a row, where they are not all alike."""
+    for j in range(line.out):
+        one_by_one()
+        start, count, total = low + windows.start[j], windows.count[j], 0.0
         if windows.step == 1:
-            sums[to + j] = total_of(buffer, base + windows.start[j], windows.count[j])
+            total = total_of(a, start, count)
         else:
-            total = 0.0
-            for t in range(windows.count[j]):
-                total += buffer[base + windows.start[j] + t * windows.step]
+            for t in range(count):
+                one_by_one()
+                total += a[start + t * windows.step]
+        sums[to + j] = total
+
+
+@helper
+def alike(line: Any, windows: Any, a: Any, low: int, sums: Any, to: int) -> None:
+    """The same of few taps, where they are alike. It may write more behind the last sum."""
+    n, step, stride, ahead = wide_lanes(a), line.step, line.stride, (line.taps - 1) * line.step
+    if stride > 2:
+        for j in range(line.out):
+            one_by_one()
+            i = low + j * stride
+            total = a[i]
+            for k in range(i + step, i + ahead + 1, step):
+                one_by_one()
+                total += a[k]
             sums[to + j] = total
+        return
+    for j in range(0, line.out, n):
+        one_by_one()
+        i = low + j * stride
+        total = load_wide(a, i) if stride == 1 else even(load_wide(a, i), load_wide(a, i + n))
+        for k in range(i + step, i + ahead + 1, step):
+            one_by_one()
+            total = add(total, load_wide(a, k) if stride == 1 else even(load_wide(a, k), load_wide(a, k + n)))
+        store(sums, to + j, total)
 
 
 @helper
-def sum_windows(line: Any, windows: Any, box: Any, at: int) -> None:
-    """The sums of the windows of a plane, from its weights; to `sums` from `at` on."""
-    out, taps = line.out, line.taps
-    seen = line.width if taps == 0 else min(line.width, span(line, out) - line.before)
-    lone = taps == 0 and windows.plane == line.width
-    before = 0 if taps == 0 else line.before
-    for low in range(0, windows.rows, box.many):
-        high = min(low + box.many, windows.rows)
-        for row in range(low, high):
-            rows, to = rows_of(windows, row), (row - low) * box.wide
-            if rows.low == rows.high or seen <= 0:
-                clear(box.rows, to, to + box.wide)
-            elif not lone:
-                if uses_up(taps):
-                    clear(box.rows, to, to + box.wide)
-                fold(box.weights, 0, rows, seen, box.rows, to + before)
-        for row in range(low, high):
-            to = (row - low) * box.wide
-            if lone:
-                unlike(box.weights, 0, box.sums, at, windows, out)
-            elif taps == 0:
-                unlike(box.rows, to, box.sums, at + row * out, windows, out)
-            else:
-                spans(box.rows, to, box.sums, at + row * out, out, taps, line.step, line.stride)
-
-
-@helper
-def values(sums: Any, low: int, high: int, middle: float, beta: float, y: Any, at: int) -> None:
-    """y[at:] = middle + log(sum)/β for the sums low to high, 0 where nothing was added."""
-    center, nothing = splat(sums, middle), splat(sums, 0.0)
-    for i in range(low, high, lanes(sums)):
-        total = load(sums, i)
-        value = center + logarithms(y, total, beta)
-        put(y, at + i - low, select(equal(total, nothing), nothing, value), high - i)
+def of_many_taps(line: Any, windows: Any, a: Any, low: int, sums: Any, to: int) -> None:
+    """The same of many taps; what is added up is used up."""
+    spans(a, low, sums, to, line.out, line.taps, line.step, line.stride)
 
 
 @helper
 def add_padding(sums: Any, low: int, pad: Any, count: int, weight: float) -> None:
-    """The padded zeros of the windows of a plane."""
+    """The padded zeros of the windows of a plane. It may write more behind the last sum."""
     for i in range(0, count, lanes(sums)):
-        put(sums, low + i, fma(some(pad, i, count - i, sums), splat(sums, weight), load(sums, low + i)), count - i)
-
-
-@kernel
-def smooth_planes(x: Any, result: Any, saved: Any, pad: Any, beta: float, plan: Any, first: int, last: int) -> int:
-    """The planes first to last; gives how many have no middle. `saved` becomes the sums of the windows with their padded zeros.
-
-    `pad` tells how many padded zeros each window of a plane counts; it is empty if there are none. `result` or `saved` is empty if it
-    is not wanted.
-    """
-    line, windows, _ = unpacked(plan)
-    size, plane, n = windows.plane, windows.rows * line.out, lanes(pad)
-    wide = line.width if line.taps == 0 else span(line, line.out) + ((line.stride + 3) * n if uses_up(line.taps) else 0)
-    many, group = max(1, min(ROWS // wide, windows.rows)), max(1, OUTPUTS // plane)
-    behind = (min(line.stride, 8) + 3) * n
-    part = (size + 2 * n, many * wide + behind, group * plane + 2 * n)
-    space, middles = np.empty(part[0] + part[1] + part[2]), np.empty(group)
-    start = address(space)
-    clear(start, part[0], part[0] + part[1])
-    box = Box(start, later(start, part[0]), wide, many, later(start, part[0] + part[1]))
-    x, y, keep, counted = address(x), address(result), address(saved), address(pad)
-    lone = later(windows.count, line.out)
-    alone, padded, hard, begun = lone[0], len(pad) > 0, 0, first
-    wanted = len(result) > 0
-    for p in range(first, last):
-        at = (p - begun) * plane
-        middle = weigh_around(later(x, p * size), box.weights, size, beta, padded)
-        middles[p - begun] = middle
-        hard += middle != middle
-        sum_windows(line, windows, box, at)
-        if padded:
-            add_padding(box.sums, at, counted, plane, zero(middle, beta, True))
-        if p + 1 < last and p + 1 - begun < group:
-            continue
-        flat = True
-        for q in range(p + 1 - begun):
-            flat &= middles[q] == 0
-        if flat and wanted:
-            values(box.sums, 0, at + plane, 0.0, beta, y, begun * plane)
-        elif wanted:
-            for q in range(p + 1 - begun):
-                values(box.sums, q * plane, (q + 1) * plane, middles[q], beta, y, (begun + q) * plane)
-        for q in range(begun, p + 1 if alone and wanted else begun):
-            for i in range(1, alone + 1):  # it is that cell exactly; −0.0 becomes 0.0, as where a logarithm is added to it
-                y[q * plane + lone[i]] = x[q * size + lone[alone + i]] + 0.0
-        if len(saved):
-            copy(box.sums, keep, begun * plane, at + plane)
-        begun = p + 1
-    alive(space)
-    return hard
+        one_by_one()
+        store(sums, low + i, fma(some(pad, i, count - i, sums), splat(sums, weight), load(sums, low + i)))
 
 
 @helper
 def copy(a: Any, b: Any, at: int, count: int) -> None:
     """b[at:] = the first entries of a."""
     for i in range(0, count, lanes(a)):
+        one_by_one()
         put(b, at + i, load(a, i), count - i)
 
 
-# --- backward ----------------------------------------------------------------------------------------------------------
+# --- forward --------------------------------------------------------------------------------------------------------------
+
+
+def forward_kernel(along: Any, uses_up: bool) -> Any:
+    """The kernel for windows whose sums along a row are those of `along`, and are made of what it is given, if it `uses_up`."""
+
+    @kernel
+    def smooth_planes(x: Any, result: Any, saved: Any, pad: Any, scale: Any, plan: Any, first: int, last: int) -> int:
+        """The planes first to last; gives how many have no middle. `saved` becomes the sums, padded zeros counted.
+
+        `pad` tells how many padded zeros each window of a plane counts; it is empty if there are none. `result` or `saved` is
+        empty if it is not wanted.
+        """
+        line, windows, _ = unpacked(plan)
+        size, plane, out, taps = windows.plane, windows.rows * line.out, line.out, line.taps
+        wide = span(line, out) + ((line.stride + 3) * lanes(pad) if uses_up else 0) if taps else line.width
+        seen, before = (min(line.width, span(line, out) - line.before), line.before) if taps else (line.width, 0)
+        in_place = taps == 0 and size == line.width
+        many, group = most_rows(wide, windows.rows), max(1, OUTPUTS // plane)
+        to_rows, to_sums = size + ROOM, size + many * wide + 2 * ROOM
+        to_middles = to_sums + group * plane + ROOM
+        space = np.empty(to_middles + 2 * group)
+        w = address(space)
+        rows, sums, middles, narrow = later(w, to_rows), later(w, to_sums), later(w, to_middles), later(w, to_middles + group)
+        clear(rows, 0, many * wide + ROOM)
+        x, y, kept, counted, by = address(x), address(result), address(saved), address(pad), address(scale)
+        lone = later(windows.count, out)
+        hard, begun, all_narrow = 0, first, True
+        for p in range(first, last):
+            at = (p - begun) * plane
+            middle, is_narrow = weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
+            middles[p - begun], narrow[p - begun], all_narrow = middle, 1.0 if is_narrow else 0.0, all_narrow and is_narrow
+            hard += middle != middle
+            for low in range(0, windows.rows, many):
+                high = min(low + many, windows.rows)
+                for row in range(low, high):
+                    list_, to = rows_of(windows, row), (row - low) * wide
+                    if uses_up or list_.low == list_.high or seen <= 0:
+                        clear(rows, to, to + wide)
+                    if list_.low < list_.high and seen > 0 and not in_place:
+                        add_rows(w, list_, seen, rows, to + before)
+                for row in range(low, high):
+                    along(line, windows, w if in_place else rows, (row - low) * wide, sums, at + row * out)
+            if len(pad):
+                add_padding(sums, at, counted, plane, zero(middle, by[BETA], True))
+            if p + 1 < last and p + 1 - begun < group:
+                continue
+            if len(saved):
+                copy(sums, kept, begun * plane, at + plane)
+            if len(result):
+                if all_narrow:
+                    narrow_values(sums, 0, at + plane, by, y, begun * plane)
+                else:
+                    for q in range(p + 1 - begun):
+                        if narrow[q]:
+                            narrow_values(sums, q * plane, (q + 1) * plane, by, y, (begun + q) * plane)
+                        else:
+                            plane_values(sums, q * plane, (q + 1) * plane, middles[q], by, y, (begun + q) * plane)
+                for i in range(1, lone[0] + 1):  # it is that cell exactly; −0.0 becomes 0.0, as where a logarithm is added to it
+                    for q in range(begun, p + 1):
+                        y[q * plane + lone[i]] = x[q * size + lone[lone[0] + i]] + 0.0
+            begun, all_narrow = p + 1, True
+        alive(space)
+        return hard
+
+    return smooth_planes
+
+
+unlike_planes, alike_planes = forward_kernel(unlike, False), forward_kernel(alike, False)
+planes_of_many_taps = forward_kernel(of_many_taps, True)
+
+
+# --- backward --------------------------------------------------------------------------------------------------------------
 
 
 @helper
-def spread_tiles(q: Any, low: int, out: int, stride: int, u: Any, to: int) -> None:
+def spread_unlike(line: Any, windows: Any, rows: int, q: Any, buffer: Any, wide: int, u: Any, apart: int) -> None:
+    """Each entry to the cells of its window, where windows are not all alike."""
+    clear(u, 0, rows * apart)
+    for row in range(rows):
+        for j in range(line.out):
+            one_by_one()
+            at, share, i, count = row * apart + windows.start[j], q[row * line.out + j], 0, windows.count[j]
+            if windows.step == 1:
+                while i + lanes(q) <= count:
+                    one_by_one()
+                    store(u, at + i, add(load(u, at + i), splat(q, share)))
+                    i += lanes(q)
+            while i < count:
+                one_by_one()
+                u[at + i * windows.step] += share
+                i += 1
+
+
+@helper
+def spread_tiles(line: Any, windows: Any, rows: int, q: Any, buffer: Any, wide: int, u: Any, apart: int) -> None:
     """Each entry to all cells of its window, where windows are side by side."""
-    n, j = lanes(q), 0
-    if stride == 2:
-        while j + n <= out:
+    n, out, stride = lanes(q), line.out, line.stride
+    for row in range(rows):
+        j, low, to = 0, row * out, row * apart
+        while stride == 2 and j + n <= out:
+            one_by_one()
             share = load(q, low + j)
             store(u, to + 2 * j, mixed_low(share, share))
             store(u, to + 2 * j + n, mixed_high(share, share))
             j += n
-    while j < out:
-        for t in range(stride):
-            u[to + j * stride + t] = q[low + j]
-        j += 1
+        while j < out:
+            one_by_one()
+            for t in range(stride):
+                one_by_one()
+                u[to + j * stride + t] = q[low + j]
+            j += 1
 
 
 @helper
-def spread_unlike(q: Any, low: int, windows: Any, out: int, u: Any, to: int, width: int) -> None:
-    """Each entry to the cells of its window, where windows are not all alike."""
-    clear(u, to, to + width)
-    n = lanes(q)
-    for j in range(out):
-        at, share, i, count = to + windows.start[j], q[low + j], 0, windows.count[j]
-        if windows.step == 1:
-            more = splat(q, share)
-            while i + n <= count:
-                store(u, at + i, load(u, at + i) + more)
-                i += n
-        while i < count:
-            u[at + i * windows.step] += share
-            i += 1
-
-
-@helper
-def set_apart(q: Any, low: int, out: int, buffer: Any, at: int, stride: int) -> None:
-    """buffer[at + j·stride] = q[low + j]; what lies between is 0 and stays so."""
-    n, j = lanes(q), 0
+def set_apart(line: Any, q: Any, low: int, buffer: Any, at: int) -> None:
+    """buffer[at + j·stride] = q[low + j] for a row; what lies between is 0 and stays so."""
+    n, stride = lanes(q), line.stride
     if stride > 2:
-        for j in range(out):
+        for j in range(line.out):
+            one_by_one()
             buffer[at + j * stride] = q[low + j]
         return
-    nothing = splat(q, 0.0)
-    while j < out:
-        share = some(q, low + j, out - j, q)
+    for j in range(0, line.out, n):
+        one_by_one()
+        share = some(q, low + j, line.out - j, q)
         if stride == 2:
-            store(buffer, at + 2 * j, mixed_low(share, nothing))
-            store(buffer, at + 2 * j + n, mixed_high(share, nothing))
+            store(buffer, at + 2 * j, mixed_low(share, splat(q, 0.0)))
+            store(buffer, at + 2 * j + n, mixed_high(share, splat(q, 0.0)))
         else:
             store(buffer, at + j, share)
-        j += n
 
 
 @helper
-def spread_rows(q: Any, count: int, line: Any, windows: Any, buffer: Any, wide: int, many: int, u: Any, to: int, apart: int, beside: bool) -> None:
-    """u = `count` rows of the gradient, each spread along the cells of its windows; they begin `apart` entries apart."""
-    out, taps, stride, step = line.out, line.taps, line.stride, line.step
-    if taps == 0:
-        for row in range(count):
-            spread_unlike(q, row * out, windows, out, u, to + row * apart, line.width)
-    elif beside:
-        for row in range(count):
-            spread_tiles(q, row * out, out, stride, u, to + row * apart)
-    else:
-        ahead = (taps - 1) * step
-        for low in range(0, count, many):
-            high = min(low + many, count)
-            for row in range(low, high):
-                if uses_up(taps):
-                    clear(buffer, (row - low) * wide, (row - low + 1) * wide)
-                set_apart(q, row * out, out, buffer, (row - low) * wide + ahead, stride)
-            for row in range(low, high):
-                spans(buffer, (row - low) * wide + line.before, u, to + row * apart, line.width, taps, step, 1)
+def spread_taps(line: Any, windows: Any, rows: int, q: Any, buffer: Any, wide: int, u: Any, apart: int) -> None:
+    """Each cell gets the entries of the few windows that see it."""
+    n, ahead, many, before = wide_lanes(q), (line.taps - 1) * line.step, most_rows(wide, rows), line.before
+    for low in range(0, rows, many):
+        high = min(low + many, rows)
+        for row in range(low, high):
+            set_apart(line, q, row * line.out, buffer, (row - low) * wide + ahead)
+        for row in range(low, high):
+            at, to = (row - low) * wide + before, row * apart
+            for i in range(0, line.width, n):
+                one_by_one()
+                total = load_wide(buffer, at + i)
+                for k in range(at + i + line.step, at + i + ahead + 1, line.step):
+                    one_by_one()
+                    total = add(total, load_wide(buffer, k))
+                if i + n <= line.width:
+                    store(u, to + i, total)
+                else:
+                    store_part(u, to + i, total, line.width - i)
+
+
+@helper
+def spread_many_taps(line: Any, windows: Any, rows: int, q: Any, buffer: Any, wide: int, u: Any, apart: int) -> None:
+    """The same of many windows."""
+    for row in range(rows):
+        clear(buffer, 0, wide)
+        set_apart(line, q, row * line.out, buffer, (line.taps - 1) * line.step)
+        spans(buffer, line.before, u, row * apart, line.width, line.taps, line.step, 1)
 
 
 @helper
 def products(e: Any, spread: Any, count: int, gx: Any, at: int) -> None:
     """gx = weights · what the windows of each cell spread."""
-    n, i = lanes(e), 0
-    while i < count:
-        put(gx, at + i, load(e, i) * load(spread, i), count - i)
-        i += n
+    for i in range(0, count, wide_lanes(e)):
+        one_by_one()
+        value = convert(multiply(load_wide(e, i), load_wide(spread, i)), gx)
+        if i + wide_lanes(e) <= count:
+            store(gx, at + i, value)
+        else:
+            store_part(gx, at + i, value, count - i)
 
 
-@kernel
-def smooth_planes_back(x: Any, g: Any, gx: Any, saved: Any, pad: Any, beta: float, plan: Any, first: int, last: int) -> int:
-    """The gradient of the planes first to last from the saved sums; gives how many have no middle, or are not sound."""
-    line, windows, spread_first = unpacked(plan)
-    width, height, plane, n = line.width, windows.rows, windows.plane, lanes(saved)
-    size, rows, beside = height * width, plane // line.out, spread_first and tiled(line.taps, line.stride, line.step)
-    reach = max(line.before + width, line.out * line.stride)
-    apart, shift = (reach, line.before) if beside else (width, 0)
-    wide = 0 if beside or line.taps == 0 else (line.taps - 1) * line.step + reach + (line.stride + 3) * n
-    many = max(1, min(ROWS // max(wide, 1), rows)) if spread_first else 1
-    # weights | what is spread to each cell | gradients divided by sums | rows set apart | rows spread, or one row added up
-    to_t, to_q, to_buffer = size + 2 * n, 2 * size + 4 * n, 2 * size + plane + 6 * n
-    to_u, last_part = to_buffer + many * wide + 2 * n, rows * apart + 3 * n if spread_first else line.out + 3 * n
-    space = np.empty(to_u + last_part)
-    w = address(space)
-    t, q, buffer, u = later(w, to_t), later(w, to_q), later(w, to_buffer), later(w, to_u)
-    clear(buffer, 0, many * wide + 2 * n + last_part)
-    x, g, gx, sums = address(x), address(g), address(gx), address(saved)
-    hard = 0
-    for p in range(first, last):
-        middle = weigh_around(later(x, p * size), w, size, beta, len(pad) > 0)
-        sound = divide_plane(later(g, p * plane), later(sums, p * plane), q, plane)
-        if middle != middle or not sound:
-            hard += 1
-            continue
-        if spread_first:
-            spread_rows(q, rows, line, windows, buffer, wide, many, u, 0, apart, beside)
-        for i in range(height):
-            seen = rows_of(windows, i)
-            if seen.low == seen.high:
-                clear(t, i * width, (i + 1) * width)
-            elif spread_first:
-                fold(u, shift, seen, width, t, i * width)
-            else:
-                fold(q, 0, seen, line.out, u, 0)
-                spread_rows(u, 1, line, windows, buffer, wide, many, t, i * width, width, False)
-        products(w, t, size, gx, p * size)
-    alive(space)
-    return hard
+def backward_kernel(along: Any, padded_rows: bool) -> Any:
+    """The kernel for windows whose gradients are spread along a row by `along`, into rows with or without their padding."""
+
+    @kernel
+    def smooth_planes_back(x: Any, g: Any, gx: Any, saved: Any, pad: Any, scale: Any, plan: Any, first: int, last: int) -> int:
+        """The gradient of the planes first to last from the saved sums; gives how many have no middle, or are not sound."""
+        line, windows, _ = unpacked(plan)
+        width, height, plane, n = line.width, windows.rows, windows.plane, lanes(saved)
+        size, rows, reach = height * width, plane // line.out, max(line.before + width, line.out * line.stride)
+        apart, shift = (reach, line.before) if padded_rows else (width, 0)
+        wide = (line.taps - 1) * line.step + reach + (line.stride + 3) * n if line.taps else 0
+        # weights | what is spread to each cell | gradients divided by sums | rows set apart | rows spread
+        to_t, to_q, to_buffer = size + ROOM, 2 * size + 2 * ROOM, 2 * size + plane + 3 * ROOM
+        to_u = to_buffer + most_rows(wide, rows) * wide + ROOM
+        space = np.empty(to_u + rows * apart + ROOM)
+        w = address(space)
+        t, q, buffer, u = later(w, to_t), later(w, to_q), later(w, to_buffer), later(w, to_u)
+        clear(buffer, 0, to_u - to_buffer + (rows * apart if padded_rows else 0))
+        x, g, gx, sums, by = address(x), address(g), address(gx), address(saved), address(scale)
+        hard, in_place = 0, height == rows == 1
+        for p in range(first, last):
+            middle, _ = weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
+            sound = divide_plane(later(g, p * plane), later(sums, p * plane), q, plane)
+            hard += middle != middle or not sound
+            along(line, windows, rows, q, buffer, wide, u, apart)
+            for i in range(0 if in_place else height):
+                seen = rows_of(windows, i)
+                if seen.low == seen.high:
+                    clear(t, i * width, (i + 1) * width)
+                else:
+                    add_rows(later(u, shift), seen, width, t, i * width)
+            products(w, later(u, shift) if in_place else t, size, gx, p * size)
+        alive(space)
+        return hard
+
+    return smooth_planes_back
+
+
+unlike_planes_back, tiled_planes_back = backward_kernel(spread_unlike, False), backward_kernel(spread_tiles, True)
+planes_of_taps_back, planes_of_many_taps_back = backward_kernel(spread_taps, False), backward_kernel(spread_many_taps, False)

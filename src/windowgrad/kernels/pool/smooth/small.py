@@ -24,7 +24,7 @@ from windowgrad.kernels.pool.smooth.entry import (
     smooth_saving,
     smooth_vjp,
 )
-from windowgrad.kernels.pool.smooth.planes import smooth_planes, smooth_planes_back
+from windowgrad.kernels.pool.smooth.cells import scale_of
 from windowgrad.kernels.runtime import threads
 from windowgrad.params import SmoothParams
 
@@ -51,11 +51,13 @@ def prepare_smooth(rule: str, params: SmoothParams, *kinds: Kind) -> Ready | Non
 def finding(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready:
     """The smooth maximum."""
     (plane, planes), out, new = plane_of(params, shape), params.geometry.out_shape(shape), np.empty
-    given = SUMS, plane.counted, beta_of(params), plane.forward, 0, planes
+    (kernel, plan), counted, scale = plane.forward, plane.counted, scale_of(beta_of(params))
 
     def call(x: Array) -> Array:
         y = new(out, dtype)
-        return again(smooth_forward, params, x) if smooth_planes(x.ravel(), y.ravel(), *given) else y
+        if kernel(x.ravel(), y.ravel(), SUMS, counted, scale, plan, 0, planes):
+            return again(smooth_forward, params, x)
+        return y
 
     return call
 
@@ -63,28 +65,33 @@ def finding(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) 
 def saving(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready:
     """The smooth maximum, and the sums of the weights."""
     (plane, planes), out, new = plane_of(params, shape), params.geometry.out_shape(shape), np.empty
-    given = plane.counted, beta_of(params), plane.forward, 0, planes
+    (kernel, plan), counted, scale = plane.forward, plane.counted, scale_of(beta_of(params))
 
     def call(x: Array) -> tuple[Array, Array]:
         y, saved = new(out, dtype), new(out)
-        hard = smooth_planes(x.ravel(), y.ravel(), saved.ravel(), *given)
-        return again(smooth_saving, params, x) if hard else (y, saved)
+        if kernel(x.ravel(), y.ravel(), saved.ravel(), counted, scale, plan, 0, planes):
+            return again(smooth_saving, params, x)
+        return y, saved
 
     return call
 
 
-def paying(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready:
+def paying(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready | None:
     """The gradient from the sums, which are found if they were not saved."""
     (plane, planes), out, new = plane_of(params, shape), params.geometry.out_shape(shape), np.empty
-    given, forward, backward, nothing = (plane.counted, beta_of(params)), plane.forward, plane.backward, NOTHING[dtype]
+    if plane.backward is None:
+        return None
+    (forward, seen), (backward, plan), nothing = plane.forward, plane.backward, NOTHING[dtype]
+    counted, scale = plane.counted, scale_of(beta_of(params))
 
     def call(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
-        cells, gx = x.ravel(), new(shape, dtype)
+        line, gx = x.ravel(), new(shape, dtype)
         if saved is None:
             saved = new(out)
-            smooth_planes(cells, nothing, saved.ravel(), *given, forward, 0, planes)
-        hard = smooth_planes_back(cells, g.ravel(), gx.ravel(), saved.ravel(), *given, backward, 0, planes)
-        return again(smooth_vjp, params, x, g) if hard else (gx,)
+            forward(line, nothing, saved.ravel(), counted, scale, seen, 0, planes)
+        if backward(line, g.ravel(), gx.ravel(), saved.ravel(), counted, scale, plan, 0, planes):
+            return again(smooth_vjp, params, x, g)  # type: ignore[no-any-return]
+        return (gx,)
 
     return call
 

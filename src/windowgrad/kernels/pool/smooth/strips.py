@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
 from windowgrad.kernels.pool.plan import Array, Plan
-from windowgrad.kernels.pool.smooth.planes import packed_backward, packed_forward
+from windowgrad.kernels.pool.smooth.ways import backward_way, forward_way, packed_backward, packed_forward
 from windowgrad.kernels.runtime.buffers import LEAST, empty
 from windowgrad.kernels.runtime.threads import run
 
@@ -60,13 +61,15 @@ class StripPlan:
         return self.pad if self.padded else self.pad[:0]
 
     @cached_property
-    def forward(self) -> Array:
-        """What the forward kernel is told."""
-        return packed_forward(self.plan, self.lone)
+    def forward(self) -> tuple[Any, Array]:
+        """The forward kernel, and what it is told of the plane."""
+        return forward_way(self.plan), packed_forward(self.plan, self.lone)
 
     @cached_property
-    def backward(self) -> Array:
-        return packed_backward(self.plan)
+    def backward(self) -> tuple[Any, Array] | None:
+        """The same of the backward kernel, if there is one."""
+        way = backward_way(self.plan)
+        return None if way is None else (way, packed_backward(self.plan))
 
     def places(self, p: Plan, first: int, last: int) -> tuple[slice, slice]:
         """(cells, outputs) of the strip in the planes first to last of p; there are several only of whole planes."""
