@@ -48,7 +48,7 @@ NARROW_LOGARITHMS = (
 
 
 class Value:
-    """A vector of a function that is being written: arithmetic on it writes instructions. A number is taken as a vector of it."""
+    """A vector in a function that is being written: arithmetic on it writes instructions, and a number is a vector of it."""
 
     def __init__(self, builder: ir.IRBuilder, v: Vec, value: Any) -> None:
         self.builder, self.v, self.value = builder, v, value
@@ -233,7 +233,7 @@ def narrow_weight(typing: Any, x: Any, power: Any, rest: Any) -> Any:
 def narrow_value(typing: Any, total: Any, log: Any, log_rest: Any, inverse: Any, inverse_rest: Any) -> Any:
     """log(total)/β of a normal float32 > 0, and 0 of 0; log 2/β and 1/β are given as sums of two float32.
 
-    The logarithm of the part is within half a unit, adding to it rounds by a quarter of one, the last step by half an ulp.
+    The logarithm of the part is within half a unit, adding to it rounds by 0.35, and the last step by half an ulp.
     """
     types_ = (total, log, log_rest, inverse, inverse_rest)
     return total(*types_), lambda context, builder, sig, args: _written(_narrow_value, sig, args, builder)

@@ -133,6 +133,17 @@ def load_as(typing: Any, a: Any, i: Any, like: Any) -> Any:
 
 
 @intrinsic
+def load_beside(typing: Any, a: Any, i: Any, like: Any) -> Any:
+    """a[i], a[i + 1], … as they are: as many as a vector of the array `like` has lanes."""
+    v = Vec(a.dtype, vec(like.dtype).lanes)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read(context, builder, signature.args[0], args[0], args[1], v)
+
+    return v(a, types.intp, like), emit
+
+
+@intrinsic
 def load_part_as(typing: Any, a: Any, i: Any, n: Any, like: Any) -> Any:
     """The first n of them, the other lanes 0; nothing past them is read."""
     v = vec(like.dtype)

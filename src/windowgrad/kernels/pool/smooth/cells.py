@@ -1,27 +1,27 @@
-"""Smooth maximum cell by cell, before and after its sums: weights exp(β·(x − middle)), and what the sums of weights become.
+"""Smooth maximum cell by cell: weights exp(β·(x − middle)) of all cells of a plane.
 
 All cells of a plane are weighed against one number, its `middle`, so that a window is a plain sum of weights, and no cell is
 weighed twice. A weight is a float64 from e⁻⁴⁸⁰ to e⁴⁸⁰, each as exact as any other: a window far below the rest of its plane
 loses nothing, and up to e²⁰⁰ of them add up without overflow. A plane whose cells lie further apart, or are not finite, has
-the middle NaN and weights 0: `pairs` does it (`entry.Weights.mend`).
+the middle NaN and weights 0: `pairs` does it (`entry.find`).
 
-    cells   →  weights  →  sums of the windows  →  results        `weigh`, `mean_rows`, then `values`, `quotients` or
-     x          e           S                       log(S)/β       `divide_gradients` with `mean_rows_back` and `products`
+    cells   →  weights  →  sums of the windows  →  results       here, then `planes` or `planes_back`, and `results`
+     x          e           S                       log(S)/β
 
-One exponential for each cell, not one for each window that sees it. A plane of float32 cells with |β·x| ≤ 60 is `narrow`: its
+One exponential for each cell, not one for each window that sees it. A plane of float32 cells with |β·x| ≤ 60 is *narrow*: its
 weights, against 0, and its logarithms are computed in float32, in vectors of twice as many lanes; its sums are float64 all the
 same. The weights of other float32 cells need no more than 33 bits, which halves the time of the exponential.
 
-The error of a narrow plane, in units of 2⁻²⁴; the bound is 4·max(L, 1) of L = |log S| = |β·y|. A weight is within 1.3 units of
-itself (β·x is kept in two floats), and so is S, which a float32 holds within r ≤ 1. The logarithm of its part is within 0.5,
-adding what is left of e·log 2 rounds by 0.25, and the last step by half an ulp of y. For S from 2 to e (L < 1) this is
-1.3 + 1 + 0.75 + 0.5 < 4, for S just above e 1.3 + 0.74 + 0.75 + L < 4·L (r is 2/S there), just below 1/e 1.3 + 0.68 + 0.75 + L < 4·L
-(r is 1/(4·S)), between 1/e and 2 at most 1.3 + 1 + 0.75 + 0.5; for S from 4 on, or below ¼, L > 1.38 and 1.3 + 1 + 0.75 + L < 4·L.
+The error of a narrow plane, in units of 2⁻²⁴, of log S = β·y, whose size is L; the bound is 4·max(L, 1). A weight is within 1.3
+units of itself (β·x is kept in two floats), and so is S. As a float32 it is within r = 2ᵏ/S, where 2ᵏ ≤ S is a power of two.
+The logarithm of its part is within 0.5, adding what is left of k·log 2 rounds by 0.35, the last step by L. In all 2.15 + r + L:
+    S from 1/e to e, L ≤ 1: r + L is largest at e, 0.74 + 1, and at 1/2, 1 + 0.69; 3.89 < 4
+    S above e or below 1/e: 2.15 + r ≤ 3·L, for r ≤ 0.74 at e, 0.68 at 1/e, and where L > 1.38 it is at most 1
 Of a gradient the weight and the sum are within 1.3 each, and one rounding follows: 3.6 units of the sum of magnitudes. A sum in
-float32 would not do: 2 more roundings in a window of 2×2, and 4 in one of 3×3.
+float32 would not do: it adds 2 roundings in a window of 2×2, and 4 in one of 3×3.
 
-The error of others. Of a float32, β·(x − middle) is rounded by at most 480·2⁻⁵¹, the weight is within 2⁻³³, a sum of n weights within
-n·2⁻⁵³, the logarithm within 2⁻³⁸ + 480·2⁻⁵¹. So log S is within 2⁻²⁵ of what it should be for n up to 2²⁷, and y within
+The error of others. Of a float32, β·(x − middle) is rounded by at most 480·2⁻⁵¹, the weight is within 2⁻³³, a sum of n weights
+within n·2⁻⁵³, the logarithm within 2⁻³⁸ + 480·2⁻⁵¹. So log S is within 2⁻²⁵ of what it should be for n up to 2²⁷, and y within
 2⁻²⁵/|β| before its one rounding of 2⁻²⁴·|y|. Of a float64, the middle is 0, what the rounding of β·x loses is given back to
 the weight, which is then within 2 ulp, and y has the error of its sum, n·2⁻⁵³/|β|, and a few ulp besides.
 """
@@ -43,32 +43,21 @@ from windowgrad.kernels.vector.exp_log import (
     LN2,
     LOG2_E,
     exact_weight,
-    logarithm,
-    narrow_value,
     narrow_weight,
-    quick_logarithm,
     quick_power,
 )
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import (
-    add,
     address,
     anywhere,
-    divide,
-    either,
-    equal,
-    fma,
     greater,
     lanes,
     larger,
     later,
-    less,
     load,
     load_as,
     load_part_as,
     multiply,
-    not_equal,
-    select,
     splat,
     store,
     store_part,
@@ -83,8 +72,6 @@ LARGEST_FLOAT = 1.7976931348623157e308
 NAN = np.nan
 MAGNITUDE = 0x7FFFFFFFFFFFFFFF  # all bits but the sign: as integers, floats without it are in order, and NaN is above them all
 NARROW_MAGNITUDE = 0x7FFFFFFF
-SOUND = np.array([1e-280, 1e280]).view(np.int64)
-LEAST_SOUND, MOST_SOUND = int(SOUND[0]), int(SOUND[1])
 
 BETA, REACH, EXPONENT, INVERSE, NARROW_REACH, POWER, POWER_REST, NARROW_INVERSE, INVERSE_REST, LOG, LOG_REST = range(11)
 """What a kernel is told of β, by its place in `scale_of`."""
@@ -92,8 +79,8 @@ BETA, REACH, EXPONENT, INVERSE, NARROW_REACH, POWER, POWER_REST, NARROW_INVERSE,
 
 @lru_cache(maxsize=256)
 def scale_of(beta: float) -> Array:
-    """β, how far a cell may be from the middle, log2(e)·β, 1/β; then for narrow planes: how far, and log2(e)·β, 1/β and log(2)/β
-    as sums of two float32."""
+    """β, how far a cell may be from the middle, log2(e)·β, 1/β; then for narrow planes how far, and log2(e)·β, 1/β and
+    log(2)/β as sums of two float32."""
     inverse = max(-LARGEST_FLOAT, min(1 / beta, LARGEST_FLOAT))  # finite: log 1 is 0 for the least β too
     wide = beta, min(FURTHEST / abs(beta), LARGEST_FLOAT), beta * LOG2_E, inverse
     if not LEAST_NARROW <= abs(beta) <= MOST_NARROW:
@@ -132,10 +119,7 @@ def weigh_plane(x: Any, e: Any, size: int, middle: float, by: Any) -> Any:
     worst = masked(bits(center), 0)
     for i in range(0, size, n):
         one_by_one()
-        if i + n <= size:
-            gap = subtract(load_as(x, i, e), center)
-        else:
-            gap = subtract(load_part_as(x, i, size - i, e), center)
+        gap = subtract(load_as(x, i, e) if i + n <= size else load_part_as(x, i, size - i, e), center)
         worst = larger(worst, masked(bits(gap), MAGNITUDE))
         weight = weights(x, gap, by)
         if i + n <= size:
@@ -145,7 +129,7 @@ def weigh_plane(x: Any, e: Any, size: int, middle: float, by: Any) -> Any:
     return not anywhere(greater(worst, bits(splat(e, by[REACH]))))
 
 
-def weigh_narrow(x: Any, e: Any, size: int, by: Any) -> bool:
+def weigh_narrow(x: Any, e: Any, size: int, by: Any) -> Any:
     """e = the weights of a plane, if it is narrow; says whether it is."""
 
 
@@ -213,121 +197,3 @@ def weigh(x: Any, e: Any, middles: Any, scale: Any, padded: bool) -> None:
 def zero(middle: float, beta: float, padded: bool) -> float:
     """The weight of a padded zero."""
     return math.exp(-beta * middle) if padded else 0.0
-
-
-# --- what sums of weights become ----------------------------------------------------------------------------------------
-
-
-@helper
-def some(x: Any, i: int, left: int, like: Any) -> Any:
-    """The next cells; past the last of them the lanes are 0."""
-    return load_as(x, i, like) if left >= lanes(like) else load_part_as(x, i, left, like)
-
-
-@helper
-def put(y: Any, i: int, value: Any, left: int) -> None:
-    if left >= lanes(value):
-        store(y, i, convert(value, y))
-    else:
-        store_part(y, i, convert(value, y), left)
-
-
-def logarithms(y: Any, total: Any, by: Any) -> Any:
-    """log(total)/β, as exact as a result of the dtype of `y` needs it."""
-
-
-@overload(logarithms, strict=False)
-def typed_logarithms(y: Any, total: Any, by: Any) -> Any:
-    def quick(y: Any, total: Any, by: Any) -> Any:
-        return multiply(quick_logarithm(total), splat(total, by[INVERSE]))
-
-    def exact(y: Any, total: Any, by: Any) -> Any:
-        return divide(logarithm(total), splat(total, by[BETA]))
-
-    return quick if y.dtype == types.float32 else exact
-
-
-def narrow_values(sums: Any, low: int, high: int, by: Any, y: Any, at: int) -> None:
-    """y[at:] = log(sum)/β for the sums low to high of narrow planes, 0 where nothing was added."""
-
-
-@overload(narrow_values, strict=False)
-def typed_narrow_values(sums: Any, low: Any, high: Any, by: Any, y: Any, at: Any) -> Any:
-    def in_float32(sums: Any, low: Any, high: Any, by: Any, y: Any, at: Any) -> Any:
-        log, log_rest = splat(y, by[LOG]), splat(y, by[LOG_REST])
-        inverse, inverse_rest = splat(y, by[NARROW_INVERSE]), splat(y, by[INVERSE_REST])
-        for i in range(low, high, lanes(y)):
-            one_by_one()
-            value = narrow_value(load_as(sums, i, y), log, log_rest, inverse, inverse_rest)
-            if high - i >= lanes(y):
-                store(y, at + i - low, value)
-            else:
-                store_part(y, at + i - low, value, high - i)
-
-    def never(sums: Any, low: Any, high: Any, by: Any, y: Any, at: Any) -> Any:
-        pass
-
-    return in_float32 if y.dtype == types.float32 else never
-
-
-@helper
-def plane_values(sums: Any, low: int, high: int, middle: float, by: Any, y: Any, at: int) -> None:
-    """y[at:] = middle + log(sum)/β for the sums low to high of a plane, 0 where nothing was added."""
-    nothing = splat(sums, 0.0)
-    for i in range(low, high, lanes(sums)):
-        one_by_one()
-        total = load(sums, i)
-        value = add(splat(sums, middle), logarithms(y, total, by))
-        put(y, at + i - low, select(equal(total, nothing), nothing, value), high - i)
-
-
-@kernel
-def quotients(tangents: Any, sums: Any, pad: Any, middles: Any, beta: float, padded: bool, y: Any) -> None:
-    """y = the summed tangents ÷ the sum of the weights, 0 where nothing was added."""
-    plane, nothing = len(pad), splat(sums, 0.0)
-    for p in range(len(middles)):
-        base, weight = p * plane, splat(sums, zero(middles[p], beta, padded))
-        for i in range(0, plane, lanes(sums)):
-            left = plane - i
-            total = fma(some(pad, i, left, sums), weight, some(sums, base + i, left, sums))
-            value = divide(some(tangents, base + i, left, sums), total)
-            put(y, base + i, select(equal(total, nothing), nothing, value), left)
-
-
-@helper
-def unsound(amount: Any, given: Any) -> Any:
-    """The mask of what is so large, so small or so little a number that a sum of it may not be what it should; 0 is sound."""
-    size, nothing = masked(bits(amount), MAGNITUDE), splat(amount, 0.0)
-    small = less(size, splat(size, LEAST_SOUND))
-    return either(greater(size, splat(size, MOST_SOUND)), select(small, not_equal(given, nothing), small))
-
-
-@kernel
-def weigh_tangents(e: Any, dx: Any, middles: Any) -> None:
-    """e = weights · tangents. A plane where they are not sound gets the middle NaN, and zeros."""
-    plane = len(e) // len(middles)
-    for p in range(len(middles)):
-        base, wrong = p * plane, not_equal(splat(e, 0.0), splat(e, 0.0))
-        for i in range(0, plane, lanes(e)):
-            given = some(dx, base + i, plane - i, e)
-            amount = multiply(some(e, base + i, plane - i, e), given)
-            wrong = either(wrong, unsound(amount, given))
-            put(e, base + i, amount, plane - i)
-        if anywhere(wrong):
-            e[base : base + plane] = 0
-            middles[p] = NAN
-
-
-@helper
-def divide_plane(g: Any, sums: Any, q: Any, count: int) -> Any:
-    """q = gradients ÷ sums of weights, 0 where nothing was added; says whether all of them are sound."""
-    nothing = splat(q, 0.0)
-    wrong = not_equal(nothing, nothing)
-    for i in range(0, count, lanes(q)):
-        one_by_one()
-        total = some(sums, i, count - i, q)
-        given = select(equal(total, nothing), nothing, some(g, i, count - i, q))
-        amount = divide(given, select(equal(total, nothing), splat(q, 1.0), total))
-        wrong = either(wrong, unsound(amount, given))
-        store(q, i, amount)
-    return not anywhere(wrong)

@@ -22,7 +22,7 @@ from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
 from windowgrad.kernels.pool.layout import out_shape, planned_for
 from windowgrad.kernels.pool.mean.rows import mean_rows
 from windowgrad.kernels.pool.plan import Plan
-from windowgrad.kernels.pool.smooth import cells, chunks, pairs
+from windowgrad.kernels.pool.smooth import cells, chunks, pairs, results
 from windowgrad.kernels.pool.smooth.strips import Scratch, StripPlan, groups, is_cut, over_cells, over_outputs, whole
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.params import SmoothParams
@@ -187,14 +187,13 @@ def push(strip: StripPlan, x: Array, dx: Array, y: Array, beta: float, planes: i
     weights, sums, pushed = scratch.arrays(len(x), len(y), len(y))
     cells.weigh(x, weights, middles, cells.scale_of(beta), strip.padded)
     box_sums(p, planes, weights, sums)
-    cells.weigh_tangents(weights, dx, middles)
+    results.weigh_tangents(weights, dx, middles)
     box_sums(p, planes, weights, pushed)
-    cells.quotients(pushed, sums, strip.pad, middles, beta, strip.padded, y)
-    lines = [array.reshape(planes, -1) for array in (y, x, dx)]
+    results.quotients(pushed, sums, strip.pad, middles, beta, strip.padded, y)
     for q in np.flatnonzero(np.isnan(middles)):
-        found, *given = (line[q] for line in lines)
+        found, line, pushed = (array.reshape(planes, -1)[q] for array in (y, x, dx))
         with np.errstate(over="ignore"):
-            found[:] = pairs.tangents(p, *given, beta, strip.pad)
+            found[:] = pairs.tangents(p, line, pushed, beta, strip.pad)
 
 
 def smooth_vjp(params: SmoothParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:

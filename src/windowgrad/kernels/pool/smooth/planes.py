@@ -1,21 +1,20 @@
-"""Smooth maximum of whole planes, in one kernel: weights, sums of the windows, logarithms. And its gradient from saved sums.
+"""Smooth maximum of whole planes, in one kernel: weights, sums of the windows, logarithms. `planes_back` has the gradient.
 
 For every plane, or strip of a plane, after the other:
 
-    forward    x → weights w → rows of a window added → along the row: sums S → y = middle + log(S)/β
-    backward   x → weights w;  g/S → spread along the rows → the rows that see a cell added → times w
+    x → weights w → rows of a window added → along the row: sums S → y = middle + log(S)/β
 
 What is between stays in the nearest cache: the weights of a plane, a few rows (`ROWS` entries) of what follows. Each step is
 done for several rows before the next one begins: a load that needs two stores of a moment ago waits for both. Logarithms are
 taken of the sums of several small planes together. Sums are added in vectors as wide as the CPU has them.
 
-`forward_kernel` and `backward_kernel` make a kernel for each way in which windows are arranged along a row, so that a call
-compiles no more than it needs; `ways` chooses. A plane that one reference does not do for (`cells`), or whose gradients are not
-sound, is counted in what a kernel returns; then its result is not to be used.
+`forward_kernel` makes a kernel for each way in which windows are arranged along a row, so that a call compiles no more than it
+needs; `ways` chooses. A plane that one reference does not do for (`cells`) is counted in what a kernel returns; then its result
+is not to be used.
 
-Measured and rejected: three kernels, one for each step over 2¹⁶ cells, with the sums of a mean (9×9 planes took twice as long);
-one kernel for all arrangements, with the loops of `fold_rows` and `window_spans` (6 s to compile instead of 3, and rows began
-with 45 additions, for the addresses of all those loops).
+Measured and rejected: three kernels, one for each step over 2¹⁶ cells, with the sums of a mean (9×9 planes took three times as
+long); one kernel for all arrangements, with the loops of `fold_rows` and `window_spans` (5.9 s of CPU time to compile, not 2.7,
+and each row began with 45 additions, for the addresses of all those loops).
 """
 
 from __future__ import annotations
@@ -26,23 +25,15 @@ import numpy as np
 
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import clear, span
-from windowgrad.kernels.pool.smooth.cells import (
-    BETA,
-    divide_plane,
-    narrow_values,
-    plane_values,
-    put,
-    some,
-    weigh_around,
-    zero,
-)
+from windowgrad.kernels.pool.smooth.cells import BETA, weigh_around, zero
+from windowgrad.kernels.pool.smooth.results import narrow_values, plane_values, put, some
 from windowgrad.kernels.pool.window_spans import spanning
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import plus
 from windowgrad.kernels.vector.masked import one_by_one
-from windowgrad.kernels.vector.ops import add, address, alive, fma, lanes, later, load, multiply, splat, store, store_part
+from windowgrad.kernels.vector.ops import add, address, alive, fma, lanes, later, load, splat, store, store_part
 from windowgrad.kernels.vector.registers import load_wide, wide_lanes
-from windowgrad.kernels.vector.shuffle import convert, even, mixed_high, mixed_low
+from windowgrad.kernels.vector.shuffle import even
 from windowgrad.kernels.vector.tiles import lane_sum
 
 ROWS = 2048
@@ -70,7 +61,11 @@ def most_rows(wide: int, rows: int) -> int:
 def add_rows(a: Any, rows: Any, count: int, b: Any, at: int) -> None:
     """b[at:at + count] = the rows of `a` that begin at the places of `rows`, added; there is at least one."""
     n, places, low, high = wide_lanes(a), rows.places, rows.low, rows.high
-    first, second, third = later(a, places[low]), later(a, places[min(low + 1, high - 1)]), later(a, places[min(low + 2, high - 1)])
+    first, second, third = (
+        later(a, places[low]),
+        later(a, places[min(low + 1, high - 1)]),
+        later(a, places[min(low + 2, high - 1)]),
+    )
     taken, i = high - low, 0
     while i < count:
         one_by_one()
@@ -124,24 +119,26 @@ def unlike(line: Any, windows: Any, a: Any, low: int, sums: Any, to: int) -> Non
 @helper
 def alike(line: Any, windows: Any, a: Any, low: int, sums: Any, to: int) -> None:
     """The same of few taps, where they are alike. It may write more behind the last sum."""
-    n, step, stride, ahead = wide_lanes(a), line.step, line.stride, (line.taps - 1) * line.step
+    n, step, stride = wide_lanes(a), line.step, line.stride
     if stride > 2:
         for j in range(line.out):
             one_by_one()
             i = low + j * stride
             total = a[i]
-            for k in range(i + step, i + ahead + 1, step):
+            for _ in range(1, line.taps):
                 one_by_one()
-                total += a[k]
+                i += step
+                total += a[i]
             sums[to + j] = total
         return
     for j in range(0, line.out, n):
         one_by_one()
         i = low + j * stride
         total = load_wide(a, i) if stride == 1 else even(load_wide(a, i), load_wide(a, i + n))
-        for k in range(i + step, i + ahead + 1, step):
+        for _ in range(1, line.taps):
             one_by_one()
-            total = add(total, load_wide(a, k) if stride == 1 else even(load_wide(a, k), load_wide(a, k + n)))
+            i += step
+            total = add(total, load_wide(a, i) if stride == 1 else even(load_wide(a, i), load_wide(a, i + n)))
         store(sums, to + j, total)
 
 
@@ -184,7 +181,9 @@ def forward_kernel(along: Any, uses_up: bool) -> Any:
         size, plane, out, taps = windows.plane, windows.rows * line.out, line.out, line.taps
         wide = span(line, out) + ((line.stride + 3) * lanes(pad) if uses_up else 0) if taps else line.width
         seen, before = (min(line.width, span(line, out) - line.before), line.before) if taps else (line.width, 0)
-        in_place = taps == 0 and size == line.width
+        in_place = (
+            taps == 0 and size == line.width and windows.rows == 1 and windows.ptr[1] == 1
+        )  # the one row is seen as it is
         many, group = most_rows(wide, windows.rows), max(1, OUTPUTS // plane)
         to_rows, to_sums = size + ROOM, size + many * wide + 2 * ROOM
         to_middles = to_sums + group * plane + ROOM
@@ -225,7 +224,9 @@ def forward_kernel(along: Any, uses_up: bool) -> Any:
                             narrow_values(sums, q * plane, (q + 1) * plane, by, y, (begun + q) * plane)
                         else:
                             plane_values(sums, q * plane, (q + 1) * plane, middles[q], by, y, (begun + q) * plane)
-                for i in range(1, lone[0] + 1):  # it is that cell exactly; −0.0 becomes 0.0, as where a logarithm is added to it
+                for i in range(
+                    1, lone[0] + 1
+                ):  # it is that cell exactly; −0.0 becomes 0.0, as where a logarithm is added to it
                     for q in range(begun, p + 1):
                         y[q * plane + lone[i]] = x[q * size + lone[lone[0] + i]] + 0.0
             begun, all_narrow = p + 1, True
@@ -237,149 +238,3 @@ def forward_kernel(along: Any, uses_up: bool) -> Any:
 
 unlike_planes, alike_planes = forward_kernel(unlike, False), forward_kernel(alike, False)
 planes_of_many_taps = forward_kernel(of_many_taps, True)
-
-
-# --- backward --------------------------------------------------------------------------------------------------------------
-
-
-@helper
-def spread_unlike(line: Any, windows: Any, rows: int, q: Any, buffer: Any, wide: int, u: Any, apart: int) -> None:
-    """Each entry to the cells of its window, where windows are not all alike."""
-    clear(u, 0, rows * apart)
-    for row in range(rows):
-        for j in range(line.out):
-            one_by_one()
-            at, share, i, count = row * apart + windows.start[j], q[row * line.out + j], 0, windows.count[j]
-            if windows.step == 1:
-                while i + lanes(q) <= count:
-                    one_by_one()
-                    store(u, at + i, add(load(u, at + i), splat(q, share)))
-                    i += lanes(q)
-            while i < count:
-                one_by_one()
-                u[at + i * windows.step] += share
-                i += 1
-
-
-@helper
-def spread_tiles(line: Any, windows: Any, rows: int, q: Any, buffer: Any, wide: int, u: Any, apart: int) -> None:
-    """Each entry to all cells of its window, where windows are side by side."""
-    n, out, stride = lanes(q), line.out, line.stride
-    for row in range(rows):
-        j, low, to = 0, row * out, row * apart
-        while stride == 2 and j + n <= out:
-            one_by_one()
-            share = load(q, low + j)
-            store(u, to + 2 * j, mixed_low(share, share))
-            store(u, to + 2 * j + n, mixed_high(share, share))
-            j += n
-        while j < out:
-            one_by_one()
-            for t in range(stride):
-                one_by_one()
-                u[to + j * stride + t] = q[low + j]
-            j += 1
-
-
-@helper
-def set_apart(line: Any, q: Any, low: int, buffer: Any, at: int) -> None:
-    """buffer[at + j·stride] = q[low + j] for a row; what lies between is 0 and stays so."""
-    n, stride = lanes(q), line.stride
-    if stride > 2:
-        for j in range(line.out):
-            one_by_one()
-            buffer[at + j * stride] = q[low + j]
-        return
-    for j in range(0, line.out, n):
-        one_by_one()
-        share = some(q, low + j, line.out - j, q)
-        if stride == 2:
-            store(buffer, at + 2 * j, mixed_low(share, splat(q, 0.0)))
-            store(buffer, at + 2 * j + n, mixed_high(share, splat(q, 0.0)))
-        else:
-            store(buffer, at + j, share)
-
-
-@helper
-def spread_taps(line: Any, windows: Any, rows: int, q: Any, buffer: Any, wide: int, u: Any, apart: int) -> None:
-    """Each cell gets the entries of the few windows that see it."""
-    n, ahead, many, before = wide_lanes(q), (line.taps - 1) * line.step, most_rows(wide, rows), line.before
-    for low in range(0, rows, many):
-        high = min(low + many, rows)
-        for row in range(low, high):
-            set_apart(line, q, row * line.out, buffer, (row - low) * wide + ahead)
-        for row in range(low, high):
-            at, to = (row - low) * wide + before, row * apart
-            for i in range(0, line.width, n):
-                one_by_one()
-                total = load_wide(buffer, at + i)
-                for k in range(at + i + line.step, at + i + ahead + 1, line.step):
-                    one_by_one()
-                    total = add(total, load_wide(buffer, k))
-                if i + n <= line.width:
-                    store(u, to + i, total)
-                else:
-                    store_part(u, to + i, total, line.width - i)
-
-
-@helper
-def spread_many_taps(line: Any, windows: Any, rows: int, q: Any, buffer: Any, wide: int, u: Any, apart: int) -> None:
-    """The same of many windows."""
-    for row in range(rows):
-        clear(buffer, 0, wide)
-        set_apart(line, q, row * line.out, buffer, (line.taps - 1) * line.step)
-        spans(buffer, line.before, u, row * apart, line.width, line.taps, line.step, 1)
-
-
-@helper
-def products(e: Any, spread: Any, count: int, gx: Any, at: int) -> None:
-    """gx = weights · what the windows of each cell spread."""
-    for i in range(0, count, wide_lanes(e)):
-        one_by_one()
-        value = convert(multiply(load_wide(e, i), load_wide(spread, i)), gx)
-        if i + wide_lanes(e) <= count:
-            store(gx, at + i, value)
-        else:
-            store_part(gx, at + i, value, count - i)
-
-
-def backward_kernel(along: Any, padded_rows: bool) -> Any:
-    """The kernel for windows whose gradients are spread along a row by `along`, into rows with or without their padding."""
-
-    @kernel
-    def smooth_planes_back(x: Any, g: Any, gx: Any, saved: Any, pad: Any, scale: Any, plan: Any, first: int, last: int) -> int:
-        """The gradient of the planes first to last from the saved sums; gives how many have no middle, or are not sound."""
-        line, windows, _ = unpacked(plan)
-        width, height, plane, n = line.width, windows.rows, windows.plane, lanes(saved)
-        size, rows, reach = height * width, plane // line.out, max(line.before + width, line.out * line.stride)
-        apart, shift = (reach, line.before) if padded_rows else (width, 0)
-        wide = (line.taps - 1) * line.step + reach + (line.stride + 3) * n if line.taps else 0
-        # weights | what is spread to each cell | gradients divided by sums | rows set apart | rows spread
-        to_t, to_q, to_buffer = size + ROOM, 2 * size + 2 * ROOM, 2 * size + plane + 3 * ROOM
-        to_u = to_buffer + most_rows(wide, rows) * wide + ROOM
-        space = np.empty(to_u + rows * apart + ROOM)
-        w = address(space)
-        t, q, buffer, u = later(w, to_t), later(w, to_q), later(w, to_buffer), later(w, to_u)
-        clear(buffer, 0, to_u - to_buffer + (rows * apart if padded_rows else 0))
-        x, g, gx, sums, by = address(x), address(g), address(gx), address(saved), address(scale)
-        hard, in_place = 0, height == rows == 1
-        for p in range(first, last):
-            middle, _ = weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
-            sound = divide_plane(later(g, p * plane), later(sums, p * plane), q, plane)
-            hard += middle != middle or not sound
-            along(line, windows, rows, q, buffer, wide, u, apart)
-            for i in range(0 if in_place else height):
-                seen = rows_of(windows, i)
-                if seen.low == seen.high:
-                    clear(t, i * width, (i + 1) * width)
-                else:
-                    add_rows(later(u, shift), seen, width, t, i * width)
-            products(w, later(u, shift) if in_place else t, size, gx, p * size)
-        alive(space)
-        return hard
-
-    return smooth_planes_back
-
-
-unlike_planes_back, tiled_planes_back = backward_kernel(spread_unlike, False), backward_kernel(spread_tiles, True)
-planes_of_taps_back, planes_of_many_taps_back = backward_kernel(spread_taps, False), backward_kernel(spread_many_taps, False)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.arrays import Array
+from windowgrad.kernels.pool.smooth.cells import scale_of
 from windowgrad.kernels.pool.smooth.entry import (
     NOTHING,
     SUMS,
@@ -24,7 +25,6 @@ from windowgrad.kernels.pool.smooth.entry import (
     smooth_saving,
     smooth_vjp,
 )
-from windowgrad.kernels.pool.smooth.cells import scale_of
 from windowgrad.kernels.runtime import threads
 from windowgrad.params import SmoothParams
 
@@ -56,7 +56,7 @@ def finding(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) 
     def call(x: Array) -> Array:
         y = new(out, dtype)
         if kernel(x.ravel(), y.ravel(), SUMS, counted, scale, plan, 0, planes):
-            return again(smooth_forward, params, x)
+            return again(smooth_forward, params, x)  # type: ignore[no-any-return]
         return y
 
     return call
@@ -70,7 +70,7 @@ def saving(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -
     def call(x: Array) -> tuple[Array, Array]:
         y, saved = new(out, dtype), new(out)
         if kernel(x.ravel(), y.ravel(), saved.ravel(), counted, scale, plan, 0, planes):
-            return again(smooth_saving, params, x)
+            return again(smooth_saving, params, x)  # type: ignore[no-any-return]
         return y, saved
 
     return call

@@ -167,9 +167,7 @@ def over_cells(plane: StripPlan, planes: int, size: int, work: Work) -> None:
     over(plane, planes, size, work, plane.plan.plane_in // plane.plan.width, by_cells)
 
 
-def over(
-    plane: StripPlan, planes: int, size: int, work: Work, rows: int, take: Callable[[Plan, int, int], StripPlan]
-) -> None:
+def over(plane: StripPlan, planes: int, size: int, work: Work, rows: int, take: Callable[[Plan, int, int], StripPlan]) -> None:
     p = plane.plan
     cuts = bounds(p, rows, take)
     if len(cuts) == 2:

@@ -1,4 +1,4 @@
-"""Which kernel of `planes` does a plane, forward and backward, and what it is told of the plane."""
+"""Which kernel of `planes` and `planes_back` does a plane, and what it is told of the plane."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import numpy as np
 
 from windowgrad.kernels.pool.packed import packed
 from windowgrad.kernels.pool.plan import Array, Plan
-from windowgrad.kernels.pool.smooth.planes import (
-    ROWS,
-    alike_planes,
-    planes_of_many_taps,
+from windowgrad.kernels.pool.smooth.planes import ROWS, alike_planes, planes_of_many_taps, unlike_planes
+from windowgrad.kernels.pool.smooth.planes_back import (
     planes_of_many_taps_back,
     planes_of_taps_back,
     tiled_planes_back,
-    unlike_planes,
     unlike_planes_back,
 )
 from windowgrad.kernels.pool.window_spans import DIRECT
@@ -59,10 +56,9 @@ def as_row(p: Plan) -> Plan:
     whole = p.plane_out == 1 and len(p.rows) * p.width == p.plane_in and int(p.count[0]) == p.width
     if not whole:
         return p
-    size, one = p.plane_in, np.ones(1, np.int64)
-    return replace(
-        p, ptr=np.array([0, 1]), rows=np.zeros(1, np.int64), width=size, count=one * size, row_cells=one, kernel=0, before=0
-    )
+    one = np.ones(1, np.int64)
+    row = replace(p, ptr=np.array([0, 1]), rows=one * 0, width=p.plane_in, count=one * p.plane_in, row_cells=one)
+    return replace(row, kernel=0, stride=0, before=0, step=1)
 
 
 def packed_forward(p: Plan, lone: tuple[Array, Array]) -> Array:
