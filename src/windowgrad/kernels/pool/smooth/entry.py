@@ -84,7 +84,7 @@ def find(strip: StripPlan, x: Array, y: Array, sums: Array, beta: float, planes:
         return
     for q, (line, found) in enumerate(zip(x.reshape(planes, -1), y.reshape(planes, -1), strict=True)):
         if kernel(*given, q, q + 1):
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):
                 found[:] = pairs.values(strip.plan, line, beta, strip.pad)
             found[lone] = line[alone] + 0.0
 
@@ -98,7 +98,7 @@ def pay(strip: StripPlan, x: Array, g: Array, gx: Array, sums: Array, beta: floa
     lines = (array.reshape(planes, -1) for array in (x, g, gx))
     for q, (line, pulled, found) in enumerate(zip(*lines, strict=True)):
         if way is None or way[0](*given, q, q + 1):
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):
                 found[:] = pairs.gradients(strip.plan, line, pulled, beta, strip.pad)
 
 
@@ -192,7 +192,7 @@ def push(strip: StripPlan, x: Array, dx: Array, y: Array, beta: float, planes: i
     results.quotients(pushed, sums, strip.pad, middles, beta, strip.padded, y)
     for q in np.flatnonzero(np.isnan(middles)):
         found, line, pushed = (array.reshape(planes, -1)[q] for array in (y, x, dx))
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             found[:] = pairs.tangents(p, line, pushed, beta, strip.pad)
 
 

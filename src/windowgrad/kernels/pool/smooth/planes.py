@@ -199,16 +199,18 @@ def forward_kernel(along: Any, uses_up: bool) -> Any:
             middle, is_narrow = weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
             middles[p - begun], narrow[p - begun], all_narrow = middle, 1.0 if is_narrow else 0.0, all_narrow and is_narrow
             hard += middle != middle
-            for low in range(0, windows.rows, many):
+            if in_place:
+                along(line, windows, w, 0, sums, at)
+            for low in range(0, 0 if in_place else windows.rows, many):
                 high = min(low + many, windows.rows)
                 for row in range(low, high):
-                    list_, to = rows_of(windows, row), (row - low) * wide
-                    if uses_up or list_.low == list_.high or seen <= 0:
+                    taken, to = rows_of(windows, row), (row - low) * wide
+                    if uses_up or taken.low == taken.high or seen <= 0:
                         clear(rows, to, to + wide)
-                    if list_.low < list_.high and seen > 0 and not in_place:
-                        add_rows(w, list_, seen, rows, to + before)
+                    if taken.low < taken.high and seen > 0:
+                        add_rows(w, taken, seen, rows, to + before)
                 for row in range(low, high):
-                    along(line, windows, w if in_place else rows, (row - low) * wide, sums, at + row * out)
+                    along(line, windows, rows, (row - low) * wide, sums, at + row * out)
             if len(pad):
                 add_padding(sums, at, counted, plane, zero(middle, by[BETA], True))
             if p + 1 < last and p + 1 - begun < group:

@@ -170,3 +170,30 @@ def backward_kernel(along: Any, padded_rows: bool) -> Any:
 
 unlike_planes_back, tiled_planes_back = backward_kernel(spread_unlike, False), backward_kernel(spread_tiles, True)
 planes_of_taps_back, planes_of_many_taps_back = backward_kernel(spread_taps, False), backward_kernel(spread_many_taps, False)
+
+
+# --- planes of one window ----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def whole_planes_back(x: Any, g: Any, gx: Any, saved: Any, pad: Any, scale: Any, plan: Any, first: int, last: int) -> int:
+    """The same for planes whose one output sees all of them: the weights times one number."""
+    line, _, _ = unpacked(plan)
+    size, n, hard = line.width, wide_lanes(saved), 0
+    space = np.empty(size + ROOM)
+    w, x, g, gx, sums, by = address(space), address(x), address(g), address(gx), address(saved), address(scale)
+    for p in range(first, last):
+        middle, _ = weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
+        given = float(g[p])
+        share = given / sums[p]  # the sum of a plane that has a middle is above 0
+        hard += middle != middle or not (given == 0 or 1e-280 < abs(share) < 1e280)
+        for i in range(0, size, n):
+            one_by_one()
+            weight = load_wide(w, i)
+            value = convert(multiply(weight, splat(weight, share)), gx)
+            if i + n <= size:
+                store(gx, p * size + i, value)
+            else:
+                store_part(gx, p * size + i, value, size - i)
+    alive(space)
+    return hard

@@ -15,6 +15,7 @@ from windowgrad.kernels.pool.smooth.planes_back import (
     planes_of_taps_back,
     tiled_planes_back,
     unlike_planes_back,
+    whole_planes_back,
 )
 from windowgrad.kernels.pool.window_spans import DIRECT
 
@@ -29,7 +30,8 @@ def forward_way(p: Plan) -> Any:
 
 def backward_way(p: Plan) -> Any | None:
     """The backward kernel; None if the memory that it takes is out of proportion: where many rows of windows see few rows."""
-    p = as_row(p)
+    if is_whole(p):
+        return whole_planes_back
     if p.outer * row_of(p) > WASTE * p.plane_in + ROWS:
         return None
     if p.kernel == 0:
@@ -51,10 +53,14 @@ def taps_of(p: Plan) -> int:
     return as_row(p).kernel
 
 
+def is_whole(p: Plan) -> bool:
+    """Whether the one output of a plane sees all its cells."""
+    return p.plane_out == 1 and len(p.rows) * p.width == p.plane_in and int(p.count[0]) == p.width
+
+
 def as_row(p: Plan) -> Plan:
     """A plane whose one output sees all of it as one row; any other as it is."""
-    whole = p.plane_out == 1 and len(p.rows) * p.width == p.plane_in and int(p.count[0]) == p.width
-    if not whole:
+    if not is_whole(p):
         return p
     one = np.ones(1, np.int64)
     row = replace(p, ptr=np.array([0, 1]), rows=one * 0, width=p.plane_in, count=one * p.plane_in, row_cells=one)
