@@ -46,9 +46,10 @@ def mean_kernels() -> Kernels:
 
 
 def smooth_kernels() -> Kernels:
-    from windowgrad.kernels.pool.smooth import entry
+    from windowgrad.kernels.pool.smooth import entry, small
 
-    return Kernels(entry.smooth_forward, entry.smooth_jvp, entry.smooth_vjp)
+    rules = entry.smooth_forward, entry.smooth_jvp, entry.smooth_vjp
+    return Kernels(*rules, None, entry.smooth_saving, entry.smooth_saves, small.prepare_smooth)
 
 
 def conv_kernels() -> Kernels:

@@ -14,7 +14,7 @@ import numpy as np
 
 from windowgrad.kernels.pool.sections import sides_of
 from windowgrad.memory import refuse_peak
-from windowgrad.params import MaxParams, Params, PoolParams, Shape
+from windowgrad.params import MaxParams, Params, PoolParams, Shape, SmoothParams
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +47,8 @@ def outputs(rule: str, params: Params, names: Sequence[str], arrays: Sequence[Ar
         return {f"the gradient of {name}": array.size * max(array.itemsize, 4) for name, array in inputs}
     inputs_of = arrays[: len(arrays) // 2] if rule == "jvp" else arrays
     size = math.prod(params.out_shape(*(array.shape for array in inputs_of)))
-    return {"the output": size * (result.itemsize + {"with_indices": 8, "saving": 1}.get(rule, 0))}
+    saved = 8 if isinstance(params, SmoothParams) else 1
+    return {"the output": size * (result.itemsize + {"with_indices": 8, "saving": saved}.get(rule, 0))}
 
 
 def copied(rule: str, params: Params, array: Array, result: np.dtype[Any]) -> int:

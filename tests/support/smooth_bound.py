@@ -4,6 +4,7 @@ import mpmath
 import numpy as np
 
 from support import oracle
+from windowgrad.kernels.pool.smooth import cells
 from windowgrad.ops import OPS
 
 
@@ -28,3 +29,10 @@ def check_smooth(params, x):
         for got, y in zip(found.flat, exact.flat, strict=True):
             bound = 4 * mpmath.mpf(2) ** -24 * max(abs(y), 1 / abs(mpmath.mpf(params.beta))) + mpmath.mpf(2) ** -150
             assert abs(mpmath.mpf(float(got)) - y) <= bound, (got, y)
+
+
+def with_reach(monkeypatch, **limits):
+    """How far the cells of a plane may be from its middle, or from 0 if it is narrow."""
+    for name, limit in limits.items():
+        monkeypatch.setattr(cells, name, limit)
+    monkeypatch.setattr(cells, "scale_of", cells.scale_of.__wrapped__)

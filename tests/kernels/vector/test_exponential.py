@@ -4,9 +4,18 @@ import mpmath
 import numpy as np
 import pytest
 
+from windowgrad.kernels.pool.smooth.cells import two_floats
 from windowgrad.kernels.runtime.jit import compiled
-from windowgrad.kernels.vector.exp_log import exponential, logarithm, quick_logarithm, quick_power
-from windowgrad.kernels.vector.ops import load, store
+from windowgrad.kernels.vector.exp_log import (
+    LN2,
+    exponential,
+    logarithm,
+    narrow_value,
+    narrow_weight,
+    quick_logarithm,
+    quick_power,
+)
+from windowgrad.kernels.vector.ops import load, splat, store
 
 
 @compiled
@@ -31,6 +40,19 @@ def quick_powers(x, y):
 def quick_logarithms(x, y):
     for i in range(0, len(x), 4):
         store(y, i, quick_logarithm(load(x, i)))
+
+
+@compiled
+def narrow_weights(x, y, by):
+    for i in range(0, len(x), 8):
+        store(y, i, narrow_weight(load(x, i), splat(x, by[0]), splat(x, by[1])))
+
+
+@compiled
+def narrow_values(x, y, by):
+    for i in range(0, len(x), 8):
+        value = narrow_value(load(x, i), splat(x, by[0]), splat(x, by[1]), splat(x, by[2]), splat(x, by[3]))
+        store(y, i, value)
 
 
 def applied(function, x):
@@ -81,6 +103,31 @@ def test_a_quick_logarithm_is_within_its_bound():
         for cell, found in zip(x, applied(quick_logarithms, x), strict=True):
             exact = mpmath.log(mpmath.mpf(float(cell)))
             assert abs(mpmath.mpf(found) - exact) <= mpmath.mpf(2) ** -38 + mpmath.mpf(2) ** -51 * abs(exact), cell
+
+
+@pytest.mark.parametrize("factor", [1.4426950408889634, -1.0, 2.7e-20, 123.456])
+def test_a_narrow_weight_is_within_its_units_of_itself(factor):
+    rng = np.random.default_rng(2)
+    exponents = np.concatenate([rng.uniform(-87, 87, 8000), rng.uniform(-1, 1, 8000), np.linspace(-2.5, 2.5, 8000)])
+    x, y = (exponents / factor).astype(np.float32), np.empty(24000, np.float32)
+    narrow_weights(x, y, np.array(two_floats(factor)))
+    with mpmath.workprec(80):
+        exact = [mpmath.mpf(2) ** (mpmath.mpf(float(cell)) * mpmath.mpf(factor)) for cell in x]
+        assert max(abs(mpmath.mpf(float(a)) / b - 1) for a, b in zip(y, exact, strict=True)) <= 1.3 * 2.0**-24
+
+
+@pytest.mark.parametrize("beta", [1.0, -0.75, 3e-25, 9.9e24])
+def test_a_narrow_logarithm_is_within_its_units(beta):
+    """0.5 for the part, 0.35 for adding it, and half an ulp of the result."""
+    rng = np.random.default_rng(3)
+    total = np.concatenate([np.exp(rng.uniform(-60, 70, 8000)), rng.uniform(0.3, 4, 7992), [1, 2, 0.5, 1.5, 0, 0, 4, 1]])
+    x, y = total.astype(np.float32), np.empty(16000, np.float32)
+    narrow_values(x, y, np.array([*two_floats(LN2 / beta), *two_floats(1 / beta)]))
+    with mpmath.workprec(80):
+        for cell, found in zip(x, y, strict=True):
+            exact = mpmath.log(mpmath.mpf(float(cell))) if cell else mpmath.mpf(0)
+            error = abs(mpmath.mpf(float(found)) * mpmath.mpf(beta) - exact)
+            assert error <= mpmath.mpf(2) ** -24 * (0.86 + abs(exact)), cell
 
 
 def test_log_is_within_one_and_a_half_ulp_over_all_normal_numbers():

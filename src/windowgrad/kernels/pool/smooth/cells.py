@@ -1,18 +1,27 @@
-"""Smooth maximum cell by cell, before and after its sums: weights exp(β·(x − middle)), and what the sums of weights become.
+"""Smooth maximum cell by cell: weights exp(β·(x − middle)) of all cells of a plane.
 
 All cells of a plane are weighed against one number, its `middle`, so that a window is a plain sum of weights, and no cell is
 weighed twice. A weight is a float64 from e⁻⁴⁸⁰ to e⁴⁸⁰, each as exact as any other: a window far below the rest of its plane
 loses nothing, and up to e²⁰⁰ of them add up without overflow. A plane whose cells lie further apart, or are not finite, has
-the middle NaN and weights 0: `pairs` does it (`entry.Weights.mend`).
+the middle NaN and weights 0: `pairs` does it (`entry.find`).
 
-    cells   →  weights  →  sums of the windows  →  results        `weigh`, `mean_rows`, then `values`, `quotients` or
-     x          e           S                       log(S)/β       `divide_gradients` with `mean_rows_back` and `products`
+    cells   →  weights  →  sums of the windows  →  results       here, then `planes` or `planes_back`, and `results`
+     x          e           S                       log(S)/β
 
-One exponential for each cell, not one for each window that sees it. The weights of float32 cells need no more than 33 bits,
-which halves the time of the exponential.
+One exponential for each cell, not one for each window that sees it. A plane of float32 cells with |β·x| ≤ 60 is *narrow*: its
+weights, against 0, and its logarithms are computed in float32, in vectors of twice as many lanes; its sums are float64 all the
+same. The weights of other float32 cells need no more than 33 bits, which halves the time of the exponential.
 
-The error. Of a float32, β·(x − middle) is rounded by at most 480·2⁻⁵¹, the weight is within 2⁻³³, a sum of n weights within
-n·2⁻⁵³, the logarithm within 2⁻³⁸ + 480·2⁻⁵¹. So log S is within 2⁻²⁵ of what it should be for n up to 2²⁷, and y within
+The error of a narrow plane, in units of 2⁻²⁴, of log S = β·y, whose size is L; the bound is 4·max(L, 1). A weight is within 1.3
+units of itself (β·x is kept in two floats), and so is S. As a float32 it is within r = 2ᵏ/S, where 2ᵏ ≤ S is a power of two.
+The logarithm of its part is within 0.5, adding what is left of k·log 2 rounds by 0.35, the last step by L. In all 2.15 + r + L:
+    S from 1/e to e, L ≤ 1: r + L is largest at e, 0.74 + 1, and at 1/2, 1 + 0.69; 3.89 < 4
+    S above e or below 1/e: 2.15 + r ≤ 3·L, for r ≤ 0.74 at e, 0.68 at 1/e, and where L > 1.38 it is at most 1
+Of a gradient the weight and the sum are within 1.3 each, and one rounding follows: 3.6 units of the sum of magnitudes. A sum in
+float32 would not do: it adds 2 roundings in a window of 2×2, and 4 in one of 3×3.
+
+The error of others. Of a float32, β·(x − middle) is rounded by at most 480·2⁻⁵¹, the weight is within 2⁻³³, a sum of n weights
+within n·2⁻⁵³, the logarithm within 2⁻³⁸ + 480·2⁻⁵¹. So log S is within 2⁻²⁵ of what it should be for n up to 2²⁷, and y within
 2⁻²⁵/|β| before its one rounding of 2⁻²⁴·|y|. Of a float64, the middle is 0, what the rounding of β·x loses is given back to
 the weight, which is then within 2 ulp, and y has the error of its sum, n·2⁻⁵³/|β|, and a few ulp besides.
 """
@@ -20,212 +29,171 @@ the weight, which is then within 2 ulp, and y has the error of its sum, n·2⁻�
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 
+from windowgrad.kernels.arrays import Array
+from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.exp_log import LOG2_E, exponential, logarithm, quick_logarithm, quick_power
+from windowgrad.kernels.vector.exp_log import (
+    LN2,
+    LOG2_E,
+    exact_weight,
+    narrow_weight,
+    quick_power,
+)
+from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import (
+    address,
     anywhere,
-    either,
-    equal,
-    fma,
     greater,
     lanes,
     larger,
-    less,
+    later,
+    load,
     load_as,
     load_part_as,
-    not_equal,
-    select,
+    multiply,
     splat,
     store,
     store_part,
+    subtract,
 )
 from windowgrad.kernels.vector.shuffle import bits, convert, masked
 
 FURTHEST = 480.0
+NARROW = 60.0
+LEAST_NARROW, MOST_NARROW = 1e-25, 1e25  # |β| whose inverse, in two float32, loses nothing
 LARGEST_FLOAT = 1.7976931348623157e308
 NAN = np.nan
 MAGNITUDE = 0x7FFFFFFFFFFFFFFF  # all bits but the sign: as integers, floats without it are in order, and NaN is above them all
-SOUND = np.array([1e-280, 1e280]).view(np.int64)
-LEAST_SOUND, MOST_SOUND = int(SOUND[0]), int(SOUND[1])
+NARROW_MAGNITUDE = 0x7FFFFFFF
+
+BETA, REACH, EXPONENT, INVERSE, NARROW_REACH, POWER, POWER_REST, NARROW_INVERSE, INVERSE_REST, LOG, LOG_REST = range(11)
+"""What a kernel is told of β, by its place in `scale_of`."""
 
 
-def weights(x: Any, gap: Any, beta: float) -> Any:
+@lru_cache(maxsize=256)
+def scale_of(beta: float) -> Array:
+    """β, how far a cell may be from the middle, log2(e)·β, 1/β; then for narrow planes how far, and log2(e)·β, 1/β and
+    log(2)/β as sums of two float32."""
+    inverse = max(-LARGEST_FLOAT, min(1 / beta, LARGEST_FLOAT))  # finite: log 1 is 0 for the least β too
+    wide = beta, min(FURTHEST / abs(beta), LARGEST_FLOAT), beta * LOG2_E, inverse
+    if not LEAST_NARROW <= abs(beta) <= MOST_NARROW:
+        return np.array([*wide, -1.0, *[1.0] * 6])
+    return np.array([*wide, NARROW / abs(beta), *two_floats(beta * LOG2_E), *two_floats(1 / beta), *two_floats(LN2 / beta)])
+
+
+def two_floats(value: float) -> tuple[float, float]:
+    """A number as the sum of two float32."""
+    first = float(np.float32(value))
+    return first, float(np.float32(value - first))
+
+
+# --- weights -----------------------------------------------------------------------------------------------------------
+
+
+def weights(x: Any, gap: Any, by: Any) -> Any:
     """exp(β·gap), as exact as cells of the dtype of `x` need it."""
 
 
 @overload(weights, strict=False)
-def typed_weights(x: Any, gap: Any, beta: Any) -> Any:
-    def quick(x: Any, gap: Any, beta: Any) -> Any:
-        return quick_power(gap * splat(gap, beta * LOG2_E))
+def typed_weights(x: Any, gap: Any, by: Any) -> Any:
+    def quick(x: Any, gap: Any, by: Any) -> Any:
+        return quick_power(multiply(gap, splat(gap, by[EXPONENT])))
 
-    def exact(x: Any, gap: Any, beta: Any) -> Any:
-        factor = splat(gap, beta)
-        exponent = gap * factor
-        weight = exponential(exponent)
-        return fma(weight, fma(gap, factor, splat(gap, 0.0) - exponent), weight)
+    def exact(x: Any, gap: Any, by: Any) -> Any:
+        return exact_weight(gap, splat(gap, by[BETA]))
 
     return quick if x.dtype == types.float32 else exact
 
 
-def logarithms(y: Any, total: Any, beta: float) -> Any:
-    """log(total)/β, as exact as a result of the dtype of `y` needs it."""
-
-
-@overload(logarithms, strict=False)
-def typed_logarithms(y: Any, total: Any, beta: Any) -> Any:
-    def quick(y: Any, total: Any, beta: Any) -> Any:
-        inverse = max(-LARGEST_FLOAT, min(1 / beta, LARGEST_FLOAT))  # finite: log 1 is 0 for the least β too
-        return quick_logarithm(total) * splat(total, inverse)
-
-    def exact(y: Any, total: Any, beta: Any) -> Any:
-        return logarithm(total) / splat(total, beta)
-
-    return quick if y.dtype == types.float32 else exact
-
-
 @helper
-def weigh_plane(x: Any, e: Any, low: int, high: int, middle: float, beta: float) -> bool:
-    """e = the weights of the cells low to high; says whether all of them are in range."""
+def weigh_plane(x: Any, e: Any, size: int, middle: float, by: Any) -> Any:
+    """e = the weights of a plane; says whether all of its cells are in reach."""
     n, center = lanes(e), splat(e, middle)
     worst = masked(bits(center), 0)
-    i = low
-    while i + n <= high:
-        gap = load_as(x, i, e) - center
+    for i in range(0, size, n):
+        one_by_one()
+        gap = subtract(load_as(x, i, e) if i + n <= size else load_part_as(x, i, size - i, e), center)
         worst = larger(worst, masked(bits(gap), MAGNITUDE))
-        store(e, i, weights(x, gap, beta))
-        i += n
-    if i < high:
-        gap = load_part_as(x, i, high - i, e) - center
-        worst = larger(worst, masked(bits(gap), MAGNITUDE))
-        store_part(e, i, weights(x, gap, beta), high - i)
-    furthest = splat(e, min(FURTHEST / abs(beta), LARGEST_FLOAT))
-    return not anywhere(greater(worst, bits(furthest)))
+        weight = weights(x, gap, by)
+        if i + n <= size:
+            store(e, i, weight)
+        else:
+            store_part(e, i, weight, size - i)
+    return not anywhere(greater(worst, bits(splat(e, by[REACH]))))
+
+
+def weigh_narrow(x: Any, e: Any, size: int, by: Any) -> Any:
+    """e = the weights of a plane, if it is narrow; says whether it is."""
+
+
+@overload(weigh_narrow, strict=False)
+def typed_weigh_narrow(x: Any, e: Any, size: Any, by: Any) -> Any:
+    def in_float32(x: Any, e: Any, size: Any, by: Any) -> Any:
+        n, reach, power, rest, i = lanes(x), splat(x, by[NARROW_REACH]), splat(x, by[POWER]), splat(x, by[POWER_REST]), 0
+        worst = masked(bits(reach), 0)
+        while i + n <= size:
+            one_by_one()
+            cells = load(x, i)
+            worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
+            store(e, i, convert(narrow_weight(cells, power, rest), e))
+            i += n
+        if i < size:
+            cells = load_part_as(x, i, size - i, x)
+            worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
+            store_part(e, i, convert(narrow_weight(cells, power, rest), e), size - i)
+        return not anywhere(greater(worst, bits(reach)))
+
+    def never(x: Any, e: Any, size: Any, by: Any) -> Any:
+        return False
+
+    return in_float32 if x.dtype == types.float32 else never
 
 
 @helper
-def middle_of(x: Any, low: int, high: int, padded: bool) -> float:
+def middle_of(x: Any, size: int, padded: bool) -> float:
     """The middle between the least and the greatest cell, a padded zero too; NaN if a cell is NaN."""
-    least = most = 0.0 if padded else float(x[low])
-    for i in range(low, high):
+    least = most = 0.0 if padded else float(x[0])
+    for i in range(size):
+        one_by_one()
         value = float(x[i])
-        least, most = min(least, value), max(most, value)
+        least, most = value if value < least else least, value if value > most else most
         if value != value:
             return NAN
     return 0.5 * least + 0.5 * most
 
 
+@helper
+def weigh_around(x: Any, e: Any, size: int, by: Any, padded: bool) -> Any:
+    """(middle, whether it is narrow) of a plane: e = its weights, all 0 if it has no middle. x and e are addresses."""
+    if weigh_narrow(x, e, size, by):
+        return 0.0, True
+    middle = 0.0
+    for _ in range(lanes(x) // lanes(e)):  # of float32 with its own middle, too
+        one_by_one()
+        if weigh_plane(x, e, size, middle, by):
+            return middle, False
+        middle = middle_of(x, size, padded)
+    clear(e, 0, size)
+    return NAN, False
+
+
 @kernel
-def weigh(x: Any, e: Any, middles: Any, beta: float, padded: bool) -> None:
-    """The weights of every plane, and its middle: 0 if that will do."""
+def weigh(x: Any, e: Any, middles: Any, scale: Any, padded: bool) -> None:
+    """The weights of every plane, and its middle."""
     plane = len(e) // len(middles)
+    x, e, by = address(x), address(e), address(scale)
     for p in range(len(middles)):
-        low, high, middle = p * plane, (p + 1) * plane, 0.0
-        fits = weigh_plane(x, e, low, high, middle, beta)
-        if not fits and x.itemsize == 4:
-            middle = middle_of(x, low, high, padded)
-            fits = weigh_plane(x, e, low, high, middle, beta)
-        if not fits:
-            e[low:high] = 0
-        middles[p] = middle if fits else NAN
+        middles[p], _ = weigh_around(later(x, p * plane), later(e, p * plane), plane, by, padded)
 
 
 @helper
 def zero(middle: float, beta: float, padded: bool) -> float:
     """The weight of a padded zero."""
     return math.exp(-beta * middle) if padded else 0.0
-
-
-@helper
-def some(x: Any, i: int, left: int, like: Any) -> Any:
-    """The next cells; past the last of them the lanes are 0."""
-    return load_as(x, i, like) if left >= lanes(like) else load_part_as(x, i, left, like)
-
-
-@helper
-def put(y: Any, i: int, value: Any, left: int) -> None:
-    if left >= lanes(value):
-        store(y, i, convert(value, y))
-    else:
-        store_part(y, i, convert(value, y), left)
-
-
-@kernel
-def values(sums: Any, pad: Any, middles: Any, beta: float, padded: bool, y: Any) -> None:
-    """y = middle + log(sum)/β, 0 where nothing was added. `pad` tells how many padded zeros each window of a plane counts."""
-    plane, nothing = len(pad), splat(sums, 0.0)
-    for p in range(len(middles)):
-        base, weight, center = p * plane, splat(sums, zero(middles[p], beta, padded)), splat(sums, middles[p])
-        for i in range(0, plane, lanes(sums)):
-            left = plane - i
-            total = fma(some(pad, i, left, sums), weight, some(sums, base + i, left, sums))
-            value = center + logarithms(y, total, beta)
-            put(y, base + i, select(equal(total, nothing), nothing, value), left)
-
-
-@kernel
-def quotients(tangents: Any, sums: Any, pad: Any, middles: Any, beta: float, padded: bool, y: Any) -> None:
-    """y = the summed tangents ÷ the sum of the weights, 0 where nothing was added."""
-    plane, nothing = len(pad), splat(sums, 0.0)
-    for p in range(len(middles)):
-        base, weight = p * plane, splat(sums, zero(middles[p], beta, padded))
-        for i in range(0, plane, lanes(sums)):
-            left = plane - i
-            total = fma(some(pad, i, left, sums), weight, some(sums, base + i, left, sums))
-            value = some(tangents, base + i, left, sums) / total
-            put(y, base + i, select(equal(total, nothing), nothing, value), left)
-
-
-@helper
-def unsound(amount: Any, given: Any) -> Any:
-    """The mask of what is so large, so small or so little a number that a sum of it may not be what it should; 0 is sound."""
-    size, nothing = masked(bits(amount), MAGNITUDE), splat(amount, 0.0)
-    small = less(size, splat(size, LEAST_SOUND))
-    return either(greater(size, splat(size, MOST_SOUND)), select(small, not_equal(given, nothing), small))
-
-
-@kernel
-def weigh_tangents(e: Any, dx: Any, middles: Any) -> None:
-    """e = weights · tangents. A plane where they are not sound gets the middle NaN, and zeros."""
-    plane = len(e) // len(middles)
-    for p in range(len(middles)):
-        base, wrong = p * plane, not_equal(splat(e, 0.0), splat(e, 0.0))
-        for i in range(0, plane, lanes(e)):
-            given = some(dx, base + i, plane - i, e)
-            amount = some(e, base + i, plane - i, e) * given
-            wrong = either(wrong, unsound(amount, given))
-            put(e, base + i, amount, plane - i)
-        if anywhere(wrong):
-            e[base : base + plane] = 0
-            middles[p] = NAN
-
-
-@kernel
-def divide_gradients(g: Any, sums: Any, pad: Any, middles: Any, beta: float, padded: bool) -> None:
-    """sums = gradients ÷ sums of weights, 0 where nothing was added. A plane where they are not sound as above."""
-    plane, nothing = len(pad), splat(sums, 0.0)
-    for p in range(len(middles)):
-        base, weight = p * plane, splat(sums, zero(middles[p], beta, padded))
-        wrong = not_equal(nothing, nothing)
-        for i in range(0, plane, lanes(sums)):
-            left = plane - i
-            total = fma(some(pad, i, left, sums), weight, some(sums, base + i, left, sums))
-            given = select(equal(total, nothing), nothing, some(g, base + i, left, sums))
-            amount = given / select(equal(total, nothing), splat(sums, 1.0), total)
-            wrong = either(wrong, unsound(amount, given))
-            put(sums, base + i, amount, left)
-        if anywhere(wrong):
-            sums[base : base + plane] = 0
-            middles[p] = NAN
-
-
-@kernel
-def products(e: Any, spread: Any, gx: Any) -> None:
-    """gx = weights · what the windows of each cell spread."""
-    for i in range(0, len(gx), lanes(e)):
-        put(gx, i, some(e, i, len(gx) - i, e) * some(spread, i, len(gx) - i, e), len(gx) - i)

@@ -1,81 +1,108 @@
 """Smooth maximum over NumPy numbers: weights of all cells, sums of them over the windows, and what becomes of the sums.
 
-The sums are those of a mean. Planes that one reference does not do for (the cells lie too far apart, or are not finite) are
-done as pairs. Which it is depends on the cells of a strip, and on nothing else.
+`planes` does planes, or strips of large ones, as a whole; the sums of a jvp are those of a mean. Planes that one reference does
+not do for (the cells lie too far apart, or are not finite) are done as pairs. Which it is depends on the cells of a strip, and
+on nothing else. The forward rule may save its sums, which spare the gradient the half of its work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from windowgrad.caches import SMALL
 from windowgrad.dtypes import derivative_of, float_of, machine_float
-from windowgrad.kernels.arrays import Array, added, computed, finished, room, summed
-from windowgrad.kernels.pool.blocks import Block, blocks
-from windowgrad.kernels.pool.layout import out_shape, planned
-from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
+from windowgrad.geometry import Geometry
+from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
+from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
+from windowgrad.kernels.pool.layout import out_shape, planned_for
+from windowgrad.kernels.pool.mean.rows import mean_rows
 from windowgrad.kernels.pool.plan import Plan
-from windowgrad.kernels.pool.smooth import cells, chunks, pairs
-from windowgrad.kernels.pool.smooth.strips import Scratch, StripPlan, over_cells, over_outputs
+from windowgrad.kernels.pool.smooth import cells, chunks, pairs, results
+from windowgrad.kernels.pool.smooth.strips import Scratch, StripPlan, groups, is_cut, over_cells, over_outputs, whole
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.params import SmoothParams
 
+Kind = tuple[tuple[int, ...], np.dtype[Any]]
+
 SUMS = np.empty(0, np.float64)
+NOTHING = {np.dtype(dtype): np.empty(0, dtype) for dtype in (np.float32, np.float64)}
 WORK = 4  # a cell takes as long as so many that are only moved, and threads are worth it for so much less
 
 
-def box_sums(p: Plan, planes: int, x: Array, y: Array) -> None:
-    """y = the sum of each window of all planes, in float64, every term added and none taken away."""
-    mean_rows(x, y, *p.ones, SUMS, p.packed, 0, planes * p.pieces)
+# --- what a call needs -------------------------------------------------------------------------------------------------
 
 
-def box_spread(p: Plan, planes: int, g: Array, gx: Array) -> None:
-    """gx = for each cell the sum over the windows that see it, in float64, every term added and none taken away."""
-    rows = planes * (p.plane_in // p.width)
-    mean_rows_back(g, gx, *p.ones, SUMS, p.packed_back, 0, rows)
+def plane_of(params: SmoothParams, shape: tuple[int, ...]) -> tuple[StripPlan, int]:
+    """A plane of the input, in which padding that does not count is no padding; and how many planes there are."""
+    given = params.geometry, shape, params.count_include_pad
+    return kept_plane(*given) or new_plane(*given)
 
 
-class Weights:
-    """The strip of the planes first to last: the weights of their cells, and the sum of the weights of each window.
-
-    `spare` is memory for as many cells or windows as asked for.
-    """
-
-    def __init__(
-        self, x: Array, beta: float, whole: Plan, strip: StripPlan, first: int, last: int, scratch: Scratch, spare: int = 0
-    ) -> None:
-        self.plan, self.planes, self.pad = strip.plan, last - first, strip.pad
-        self.cells = slice(first * whole.plane_in + strip.low, (last - 1) * whole.plane_in + strip.high)
-        self.outputs = slice(first * whole.plane_out + strip.out_low, (last - 1) * whole.plane_out + strip.out_high)
-        self.x, self.middles, self.by = x[self.cells], np.empty(self.planes), (beta, strip.padded)
-        sizes = len(self.x), self.planes * strip.plan.plane_out, self.planes * spare
-        self.weights, self.sums, self.spare = scratch.arrays(*sizes)
-        cells.weigh(self.x, self.weights, self.middles, *self.by)
-        box_sums(self.plan, self.planes, self.weights, self.sums)
-
-    def mend(self, result: Array, by_pairs: Callable[..., Array], *given: Array) -> None:
-        """The planes that have no middle."""
-        lines = [array.reshape(self.planes, -1) for array in (result, self.x, *given)]
-        for q in np.flatnonzero(np.isnan(self.middles)):
-            y, *rest = (line[q] for line in lines)
-            with np.errstate(over="ignore"):
-                y[:] = by_pairs(self.plan, *rest, self.by[0], self.pad)
+def new_plane(geometry: Geometry, shape: tuple[int, ...], counted: bool) -> tuple[StripPlan, int]:
+    p, planes = planned_for(geometry, shape)
+    return whole(p if counted else replace(p, row_inside=p.row_cells * 1.0, col_inside=p.count * 1.0)), planes
 
 
-def prepared(params: SmoothParams, x: Array, dtype: Any) -> tuple[Plan, int, float, Array]:
-    """The plan of a plane, in which padding that does not count is no padding; how many planes; β; and the cells as floats."""
-    p, planes = planned(params, x)
-    if not params.count_include_pad:
-        p = replace(p, row_inside=p.row_cells * 1.0, col_inside=p.count * 1.0)
-    values = added(x).astype(np.float64, copy=False) if computed(dtype) == np.float64 else added(x)
-    return p, planes, machine_float("beta", params.beta), values
+@lru_cache(maxsize=256)
+def kept_plane(geometry: Geometry, shape: tuple[int, ...], counted: bool) -> tuple[StripPlan, int] | None:
+    """None if there is too much to keep."""
+    found = new_plane(geometry, shape, counted)
+    return found if found[0].plan.size + found[0].plan.plane_out < SMALL else None
+
+
+def values_dtype(x: Any, result: Any) -> Any:
+    """In which dtype the cells of an array are read for a result."""
+    return np.dtype(np.float64) if computed(result) == np.float64 else summed(x)
+
+
+def values_of(x: Array, result: Any) -> Array:
+    """The cells in a row, as floats."""
+    return added(x).astype(values_dtype(x.dtype, result), copy=False)
+
+
+def beta_of(params: SmoothParams) -> float:
+    return machine_float("beta", params.beta)
 
 
 def within(params: SmoothParams, block: Block) -> SmoothParams:
     return replace(params, geometry=block.geometry)
+
+
+# --- planes, and those of them that have no middle ------------------------------------------------------------------------
+
+
+def find(strip: StripPlan, x: Array, y: Array, sums: Array, beta: float, planes: int) -> None:
+    """y = the smooth maxima of some planes, `sums` those of the weights; either may be empty."""
+    (kernel, plan), (lone, alone) = strip.forward, strip.lone
+    given = x, y, sums, strip.counted, cells.scale_of(beta), plan
+    if kernel(*given, 0, planes) == 0 or not len(y):
+        return
+    for q, (line, found) in enumerate(zip(x.reshape(planes, -1), y.reshape(planes, -1), strict=True)):
+        if kernel(*given, q, q + 1):
+            with np.errstate(all="ignore"):
+                found[:] = pairs.values(strip.plan, line, beta, strip.pad)
+            found[lone] = line[alone] + 0.0
+
+
+def pay(strip: StripPlan, x: Array, g: Array, gx: Array, sums: Array, beta: float, planes: int) -> None:
+    """gx = the gradient of some planes, from the sums of their weights."""
+    if (way := strip.backward) is not None:
+        given = x, g, gx, sums, strip.counted, cells.scale_of(beta), way[1]
+        if way[0](*given, 0, planes) == 0:
+            return
+    lines = (array.reshape(planes, -1) for array in (x, g, gx))
+    for q, (line, pulled, found) in enumerate(zip(*lines, strict=True)):
+        if way is None or way[0](*given, q, q + 1):
+            with np.errstate(all="ignore"):
+                found[:] = pairs.gradients(strip.plan, line, pulled, beta, strip.pad)
+
+
+# --- rules -------------------------------------------------------------------------------------------------------------------
 
 
 def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> Array:
@@ -86,20 +113,42 @@ def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> 
         y = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out
         cut.fill((y,), (x,), lambda block, x, out: (smooth_forward(within(params, block), x, *out),))
         return y
-    p, planes, beta, values = prepared(params, x, dtype)
+    return found(params, x, SUMS, out)
+
+
+def found(params: SmoothParams, x: Array, saved: Array, out: Array | None = None) -> Array:
+    """The smooth maximum. `saved` becomes the sums, flat, unless it is empty."""
+    dtype, (plane, planes) = float_of(x.dtype), plane_of(params, x.shape)
+    values, p, beta = values_of(x, dtype), plane.plan, beta_of(params)
     y = room(out, planes * p.plane_out, computed(dtype))
 
     def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
-        w = Weights(values, beta, p, strip, first, last, scratch)
-        found = y[w.outputs]
-        cells.values(w.sums, w.pad, w.middles, *w.by, found)
-        w.mend(found, pairs.values)
-        outputs, alone = strip.lone
-        if len(outputs):  # a window of one cell is that cell exactly; −0.0 becomes 0.0, as where a logarithm is added to it
-            found.reshape(w.planes, -1)[:, outputs] = w.x.reshape(w.planes, -1)[:, alone] + 0.0
+        seen, outputs = strip.places(p, first, last)
+        find(strip, values[seen], y[outputs], saved[outputs], beta, last - first)
 
-    over_outputs(p, planes, WORK * x.nbytes, work)
+    over_outputs(plane, planes, WORK * x.nbytes, work)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
+
+
+def smooth_saves(params: SmoothParams, *kinds: Kind) -> Kind | None:
+    """The shape and the dtype of what `smooth_saving` saves of such an array; None if nothing."""
+    return saved_kind(params.geometry, *kinds[0])
+
+
+@lru_cache(maxsize=1024)
+def saved_kind(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Kind | None:
+    copies = math.prod(shape) > COPIED and dtype != summed(dtype)
+    if cut_up(geometry, shape, 1, copies, False, False, True) is not None or is_cut(planned_for(geometry, shape)[0]):
+        return None
+    return geometry.out_shape(shape), np.dtype(np.float64)
+
+
+def smooth_saving(params: SmoothParams, x: Array) -> tuple[Array, Array]:
+    """The smooth maximum, and the sums of the weights of its windows."""
+    kind = saved_kind(params.geometry, x.shape, x.dtype)
+    assert kind is not None
+    saved = empty(*kind)
+    return found(params, x, saved.reshape(-1)), saved
 
 
 def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
@@ -114,22 +163,40 @@ def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
         y = empty(out_shape(params.geometry, x.shape), dtype)
         cut.fill((y,), (x, dx), lambda block, x, dx, out: (smooth_jvp(within(params, block), x, dx),))
         return y
-    p, planes, beta, values = prepared(params, x, dtype)
-    tangents, y = added(dx), empty((planes * p.plane_out,), computed(dtype))
+    (plane, planes), beta = plane_of(params, x.shape), beta_of(params)
+    values, tangents, p = values_of(x, dtype), added(dx), plane.plan
+    y = empty((planes * p.plane_out,), computed(dtype))
 
     def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
-        w = Weights(values, beta, p, strip, first, last, scratch, strip.plan.plane_out)
-        found, pushed = y[w.outputs], tangents[w.cells]
-        cells.weigh_tangents(w.weights, pushed, w.middles)
-        box_sums(w.plan, w.planes, w.weights, w.spare)
-        cells.quotients(w.spare, w.sums, w.pad, w.middles, *w.by, found)
-        w.mend(found, pairs.tangents, pushed)
+        for low, high in groups(p.plane_in, first, last):
+            seen, outputs = strip.places(p, low, high)
+            push(strip, values[seen], tangents[seen], y[outputs], beta, high - low, scratch)
 
-    over_outputs(p, planes, WORK * x.nbytes, work)
+    over_outputs(plane, planes, WORK * x.nbytes, work)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
-def smooth_vjp(params: SmoothParams, x: Array, g: Array) -> tuple[Array]:
+def box_sums(p: Plan, planes: int, x: Array, y: Array) -> None:
+    """y = the sum of each window of all planes, in float64, every term added and none taken away."""
+    mean_rows(x, y, *p.ones, SUMS, p.packed, 0, planes * p.pieces)
+
+
+def push(strip: StripPlan, x: Array, dx: Array, y: Array, beta: float, planes: int, scratch: Scratch) -> None:
+    """y = the tangents of some planes."""
+    p, middles = strip.plan, np.empty(planes)
+    weights, sums, pushed = scratch.arrays(len(x), len(y), len(y))
+    cells.weigh(x, weights, middles, cells.scale_of(beta), strip.padded)
+    box_sums(p, planes, weights, sums)
+    results.weigh_tangents(weights, dx, middles)
+    box_sums(p, planes, weights, pushed)
+    results.quotients(pushed, sums, strip.pad, middles, beta, strip.padded, y)
+    for q in np.flatnonzero(np.isnan(middles)):
+        found, line, pushed = (array.reshape(planes, -1)[q] for array in (y, x, dx))
+        with np.errstate(all="ignore"):
+            found[:] = pairs.tangents(p, line, pushed, beta, strip.pad)
+
+
+def smooth_vjp(params: SmoothParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
     dtype = derivative_of(x.dtype, g.dtype)
     if chunks.is_one_large_region(params, x):
         return (chunks.vjp(params, x, g, dtype, smooth_forward, smooth_vjp),)
@@ -141,19 +208,26 @@ def smooth_vjp(params: SmoothParams, x: Array, g: Array) -> tuple[Array]:
         gx = empty(x.shape, dtype)
         cut.gather(gx, x, g, lambda block, x, g: smooth_vjp(within(params, block), x, g)[0])
         return (gx,)
-    p, planes, beta, values = prepared(params, x, dtype)
-    gradients, gx = added(g), empty((x.size,), computed(dtype))
+    (plane, planes), beta = plane_of(params, x.shape), beta_of(params)
+    values, gradients, p = values_of(x, dtype), added(g), plane.plan
+    gx = empty((x.size,), computed(dtype))
+    if saved is not None and (is_cut(p) or values.dtype != values_dtype(x.dtype, float_of(x.dtype))):
+        saved = None  # of other weights than those here
+    kept = None if saved is None else flat(saved)
 
     def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
-        w = Weights(values, beta, p, strip, first, last, scratch, strip.plan.plane_in)
-        found, pulled = gx[w.cells] if strip.plan is p else np.empty(len(w.x), gx.dtype), gradients[w.outputs]
-        cells.divide_gradients(pulled, w.sums, w.pad, w.middles, *w.by)
-        box_spread(w.plan, w.planes, w.sums, w.spare)
-        cells.products(w.weights, w.spare, found)
-        w.mend(found, pairs.gradients, pulled)
-        if strip.plan is not p:
-            at = first * p.plane_in
-            gx[at + strip.kept_low : at + strip.kept_high] = found[strip.kept_low - strip.low : strip.kept_high - strip.low]
+        for low, high in groups(p.plane_in, first, last) if kept is None else [(first, last)]:
+            seen, outputs = strip.places(p, low, high)
+            part = gx[seen] if strip is plane else np.empty(strip.high - strip.low, gx.dtype)
+            if kept is None:
+                (sums,) = scratch.arrays(outputs.stop - outputs.start)
+                find(strip, values[seen], NOTHING[part.dtype], sums, beta, high - low)
+            else:
+                sums = kept[outputs]
+            pay(strip, values[seen], gradients[outputs], part, sums, beta, high - low)
+            if strip is not plane:
+                at = first * p.plane_in
+                gx[at + strip.kept_low : at + strip.kept_high] = part[strip.kept_low - strip.low : strip.kept_high - strip.low]
 
-    over_cells(p, planes, WORK * x.nbytes, work)
+    over_cells(plane, planes, WORK * x.nbytes, work)
     return (finished(gx, x.shape, dtype),)

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
 from windowgrad.kernels.pool.plan import Array, Plan
+from windowgrad.kernels.pool.smooth.ways import backward_way, forward_way, packed_backward, packed_forward
 from windowgrad.kernels.runtime.buffers import LEAST, empty
 from windowgrad.kernels.runtime.threads import run
 
@@ -52,6 +54,27 @@ class StripPlan:
         pad = np.multiply.outer(p.row_inside, p.col_inside)
         pad -= np.multiply.outer(p.row_cells * 1.0, p.count * 1.0)
         return pad.ravel()
+
+    @cached_property
+    def counted(self) -> Array:
+        """The same for kernels: empty if it is 0 everywhere."""
+        return self.pad if self.padded else self.pad[:0]
+
+    @cached_property
+    def forward(self) -> tuple[Any, Array]:
+        """The forward kernel, and what it is told of the plane."""
+        return forward_way(self.plan), packed_forward(self.plan, self.lone)
+
+    @cached_property
+    def backward(self) -> tuple[Any, Array] | None:
+        """The same of the backward kernel, if there is one."""
+        way = backward_way(self.plan)
+        return None if way is None else (way, packed_backward(self.plan))
+
+    def places(self, p: Plan, first: int, last: int) -> tuple[slice, slice]:
+        """(cells, outputs) of the strip in the planes first to last of p; there are several only of whole planes."""
+        cells = slice(first * p.plane_in + self.low, (last - 1) * p.plane_in + self.high)
+        return cells, slice(first * p.plane_out + self.out_low, (last - 1) * p.plane_out + self.out_high)
 
     @cached_property
     def padded(self) -> bool:
@@ -119,7 +142,7 @@ def cut(p: Plan, first: int, last: int, kept_low: int, kept_high: int) -> StripP
 
 def bounds(p: Plan, rows: int, take: Callable[[Plan, int, int], StripPlan]) -> list[int]:
     """Where to cut `rows` rows: a strip has few cells, but not so few that its neighbours do most of its work again."""
-    step = max(1, rows * LARGE // (2 * p.plane_in)) if p.plane_in > LARGE else rows
+    step = max(1, rows * LARGE // (2 * p.plane_in)) if is_cut(p) else rows
     while step < rows:
         middle = (rows - step) // 2
         strip = take(p, middle, middle + step)
@@ -129,33 +152,38 @@ def bounds(p: Plan, rows: int, take: Callable[[Plan, int, int], StripPlan]) -> l
     return [*range(0, rows, step), rows]
 
 
-def over_outputs(p: Plan, planes: int, size: int, work: Work) -> None:
+def is_cut(p: Plan) -> bool:
+    """Whether a plane is so large that it may be cut into strips."""
+    return p.plane_in > LARGE
+
+
+def over_outputs(plane: StripPlan, planes: int, size: int, work: Work) -> None:
     """`work(strip, first, last, scratch)` for strips with all outputs of the planes first to last, on several threads."""
-    over(p, planes, size, work, p.outer, by_outputs)
+    over(plane, planes, size, work, plane.plan.outer, by_outputs)
 
 
-def over_cells(p: Plan, planes: int, size: int, work: Work) -> None:
+def over_cells(plane: StripPlan, planes: int, size: int, work: Work) -> None:
     """The same for strips that keep all cells."""
-    over(p, planes, size, work, p.plane_in // p.width, by_cells)
+    over(plane, planes, size, work, plane.plan.plane_in // plane.plan.width, by_cells)
 
 
-def over(p: Plan, planes: int, size: int, work: Work, rows: int, take: Callable[[Plan, int, int], StripPlan]) -> None:
+def over(plane: StripPlan, planes: int, size: int, work: Work, rows: int, take: Callable[[Plan, int, int], StripPlan]) -> None:
+    p = plane.plan
     cuts = bounds(p, rows, take)
-    if len(cuts) > 2:
-        places = [(plane, *cut) for plane in range(planes) for cut in pairwise(cuts)]
-
-        def some_rows(first: int, last: int) -> None:
-            scratch = Scratch()
-            for plane, low, high in places[first:last]:
-                work(take(p, low, high), plane, plane + 1, scratch)
-
-        run(some_rows, len(places), size)
+    if len(cuts) == 2:
+        run(lambda first, last: work(plane, first, last, Scratch()), planes, size)
         return
-    plane, group = whole(p), max(1, CELLS // p.plane_in)
+    places = [(plane, *cut) for plane in range(planes) for cut in pairwise(cuts)]
 
-    def some_planes(first: int, last: int) -> None:
+    def some_rows(first: int, last: int) -> None:
         scratch = Scratch()
-        for low in range(first, last, group):
-            work(plane, low, min(low + group, last), scratch)
+        for number, low, high in places[first:last]:
+            work(take(p, low, high), number, number + 1, scratch)
 
-    run(some_planes, planes, size)
+    run(some_rows, len(places), size)
+
+
+def groups(plane: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The planes first to last, a few at a time: together they have about CELLS cells, of `plane` each."""
+    step = max(1, CELLS // plane)
+    return ((low, min(low + step, last)) for low in range(first, last, step))
