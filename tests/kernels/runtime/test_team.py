@@ -45,7 +45,16 @@ def thirds(one, three, found, first, last):
 def gives(found, first, last):
     for i in range(first, last):
         found[i] += 1
-    return last - first
+    return 0.5
+
+
+@compiled
+def bits(found, first, last):
+    total = 0
+    for i in range(first, last):
+        found[i] += 1
+        total |= 1 << i
+    return total
 
 
 @compiled
@@ -123,7 +132,17 @@ def test_arguments_of_all_kinds_reach_every_share():
     assert found.tolist() == [-1] * 40
 
 
-def test_a_kernel_that_returns_something_and_one_with_keywords_are_called_from_python():
+def test_what_shares_return_is_or_ed():
+    found = np.zeros(64, np.int64)
+    for _ in range(100):
+        assert threads.over(bits, (found,), 60, LARGE) == 2**60 - 1
+    assert found.tolist() == [100] * 60 + [0] * 4
+    assert threads.over(bits, (found,), 60, 0) == 2**60 - 1
+    assert threads.over(count_up, (found,), 60, LARGE) == 0
+    assert threads.over(bits, (found,), 0, LARGE) == 0
+
+
+def test_a_kernel_that_returns_a_float_and_one_with_keywords_are_called_from_python():
     found = np.zeros(9, np.int64)
     assert team.address(gives, (found,)) == 0
     threads.run(partial(gives, found), 9, LARGE)

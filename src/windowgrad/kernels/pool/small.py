@@ -26,7 +26,8 @@ from windowgrad.kernels.pool.max.find import comparable, finder, way_of
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
 from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, over_planes, over_planes_back, sums
 from windowgrad.kernels.pool.one_by_one import take
-from windowgrad.kernels.runtime import buffers, threads
+from windowgrad.kernels.runtime import threads
+from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.params import MaxParams, MeanParams
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
@@ -42,11 +43,6 @@ def is_whole(geometry: Geometry, shape: tuple[int, ...], by_axes: bool) -> bool:
     if math.prod(shape) == 0 or math.prod(geometry.out_shape(shape)) == 0 or (by_axes and has_many_rows(geometry)):
         return False
     return cut_up(geometry, shape, 1, False, False, True) is None
-
-
-def maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[..., Array]:
-    """What makes a new array of this kind: `buffers.empty` if it is large."""
-    return buffers.empty if math.prod(shape) * dtype.itemsize >= buffers.LEAST else np.empty
 
 
 def job(chosen: Chosen, work: int) -> Callable[[Array, Array, Array], None]:

@@ -17,6 +17,7 @@ import os
 import sys
 import weakref
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from operator import attrgetter, mul
@@ -142,6 +143,11 @@ def current_pool() -> Pool:
     if pool is None:
         pool = Pool(from_environment(VARIABLE, DEFAULT_CAP, 0))
     return pool
+
+
+def maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[..., Array]:
+    """What makes a new array of this kind in the shortest time: `empty` if it is large."""
+    return empty if math.prod(shape) * dtype.itemsize >= LEAST else np.empty
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:

@@ -31,11 +31,12 @@ from windowgrad.kernels.runtime import fenv, spin
 from windowgrad.kernels.runtime.jit import kernel
 
 NUMBER, BYTES, SMALL = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
-SHARE = ir.FunctionType(ir.VoidType(), [BYTES, NUMBER, NUMBER])  # (arguments, first, last)
+SHARE = ir.FunctionType(NUMBER, [BYTES, NUMBER, NUMBER])  # (arguments, first, last)
 OPEN, INSIDE, SEAT, GENERATION = 1, 1 << 1, 1 << 16, 1 << 32
 
 DOOR, OWNER, NEXT, JOB, ENVIRONMENT = 0, 32, 64, 96, 128  # places of words; what several threads write is on lines of its own
 SHARE_OF, ARGUMENTS, COUNT, SHARES = range(JOB, JOB + 4)
+FOUND = NEXT + 1
 WORDS = ENVIRONMENT + fenv.SIZE // 8
 PATIENCE = 1 << 14  # rounds that a caller waits before it offers its CPU to others at every round
 
@@ -66,9 +67,9 @@ class Code:
     def store(self, place: int, value: Any) -> None:
         self.builder.store_atomic(value, self.word(place), "release", 8)
 
-    def change(self, operation: str, place: int, by: int) -> Any:
+    def change(self, operation: str, place: int, by: Any) -> Any:
         """The word before the change."""
-        return self.builder.atomic_rmw(operation, self.word(place), NUMBER(by), "acq_rel")
+        return self.builder.atomic_rmw(operation, self.word(place), by, "acq_rel")
 
     def call(self, address: int | None, kind: ir.FunctionType, *values: Any) -> None:
         """A function of this process, if there is one."""
@@ -85,20 +86,20 @@ class Code:
         builder = self.builder
         builder.branch(taking)
         self.go_on(taking)
-        number = self.change("add", NEXT, 1)
+        number = self.change("add", NEXT, NUMBER(1))
         count, shares = self.load(COUNT), self.load(SHARES)
         builder.cbranch(builder.icmp_signed("<", number, shares), working, further)
         self.go_on(working)
         first = builder.sdiv(builder.mul(count, number), shares)
         last = builder.sdiv(builder.mul(count, builder.add(number, NUMBER(1))), shares)
         share = builder.inttoptr(self.load(SHARE_OF), SHARE.as_pointer())
-        builder.call(share, [builder.inttoptr(self.load(ARGUMENTS), BYTES), first, last])
+        self.change("or", FOUND, builder.call(share, [builder.inttoptr(self.load(ARGUMENTS), BYTES), first, last]))
         builder.branch(taking)
 
 
 def write_run(module: ir.Module) -> None:
-    """run(team, share, arguments, count, shares, helpers): the caller's part."""
-    code = Code(module, "run", ir.VoidType(), [NUMBER, SHARE.as_pointer(), BYTES, NUMBER, NUMBER, NUMBER])
+    """run(team, share, arguments, count, shares, helpers): the caller's part. Gives what the shares gave, or-ed."""
+    code = Code(module, "run", NUMBER, [NUMBER, SHARE.as_pointer(), BYTES, NUMBER, NUMBER, NUMBER])
     builder, (_, share, arguments, count, shares, helpers) = code.builder, code.function.args
     alone, together, closing, waiting, patient, yielding, ended = (
         code.block(name) for name in ("alone", "together", "closing", "waiting", "patient", "yielding", "ended")
@@ -106,21 +107,21 @@ def write_run(module: ir.Module) -> None:
     taken = builder.cmpxchg(code.word(OWNER), NUMBER(0), NUMBER(1), "acq_rel", "acquire")
     builder.cbranch(builder.extract_value(taken, 1), together, alone)
     code.go_on(alone)
-    builder.call(share, [arguments, NUMBER(0), count])
-    builder.ret_void()
+    builder.ret(builder.call(share, [arguments, NUMBER(0), count]))
     code.go_on(together)
     for place, value in zip((SHARE_OF, ARGUMENTS), (share, arguments), strict=True):
         code.store(place, builder.ptrtoint(value, NUMBER))
     code.store(COUNT, count)
     code.store(SHARES, shares)
     code.store(NEXT, NUMBER(0))
+    code.store(FOUND, NUMBER(0))
     code.environment(fenv.addresses[0])
     before = builder.and_(code.load(DOOR), NUMBER(-GENERATION))
     seats = builder.mul(helpers, NUMBER(SEAT))
     code.store(DOOR, builder.add(builder.add(before, NUMBER(GENERATION + OPEN)), seats))
     code.work(closing)
     code.go_on(closing)
-    code.change("and", DOOR, ~OPEN)
+    code.change("and", DOOR, NUMBER(~OPEN))
     builder.branch(waiting)
     code.go_on(waiting)
     round_ = builder.phi(NUMBER)
@@ -136,8 +137,9 @@ def write_run(module: ir.Module) -> None:
     round_.add_incoming(NUMBER(PATIENCE), yielding)
     builder.branch(waiting)
     code.go_on(ended)
+    found = code.load(FOUND)
     code.store(OWNER, NUMBER(0))
-    builder.ret_void()
+    builder.ret(found)
 
 
 def write_serve(module: ir.Module) -> None:
@@ -167,7 +169,7 @@ def write_serve(module: ir.Module) -> None:
     code.go_on(inside)
     code.work(leaving)
     code.go_on(leaving)
-    code.change("sub", DOOR, INSIDE)
+    code.change("sub", DOOR, NUMBER(INSIDE))
     builder.branch(watching)
     done.add_incoming(NUMBER(0), leaving)
     last.add_incoming(generation, leaving)
@@ -218,35 +220,37 @@ def post(typingctx: Any, address: Any, run: Any, team: Any, count: Any, shares: 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         address, run, *numbers, packed = values
         kinds = tuple(signature.args[-1].types)
-        called = context.call_conv.get_function_type(types.none, (*kinds, types.intp, types.intp))
+        called = context.call_conv.get_function_type(types.intp, (*kinds, types.intp, types.intp))
         flat = context.get_arg_packer(kinds).as_arguments(builder, cgutils.unpack_tuple(builder, packed))
         room = cgutils.pack_struct(builder, [address, *flat])
         arguments = cgutils.alloca_once_value(builder, room)
         share = write_share(builder.module, called, room.type)
-        kind = ir.FunctionType(ir.VoidType(), [NUMBER, SHARE.as_pointer(), BYTES, NUMBER, NUMBER, NUMBER])
-        builder.call(
+        kind = ir.FunctionType(NUMBER, [NUMBER, SHARE.as_pointer(), BYTES, NUMBER, NUMBER, NUMBER])
+        return builder.call(
             builder.inttoptr(run, kind.as_pointer()), [numbers[0], share, builder.bitcast(arguments, BYTES), *numbers[1:]]
         )
-        return context.get_dummy_value()
 
-    return types.void(*[types.intp] * 6, given), codegen
+    return types.intp(*[types.intp] * 6, given), codegen
 
 
 def write_share(module: ir.Module, called: ir.FunctionType, room: ir.Type) -> ir.Function:
-    """share(arguments, first, last) for a kernel that Numba compiled; what it returns, and that is no error, is dropped."""
+    """share(arguments, first, last) for a kernel that Numba compiled: what it returns, and 0 where that is None.
+
+    A function that returns None writes a null pointer where another one writes its number.
+    """
     share = ir.Function(module, SHARE, module.get_unique_name("share"))
     share.linkage = "internal"
     builder = ir.IRBuilder(share.append_basic_block("entry"))
     address, *flat = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(share.args[0], room.as_pointer())))
-    result, error = (cgutils.alloca_once(builder, each.pointee) for each in called.args[:2])
+    result, error = (cgutils.alloca_once(builder, each.pointee, zfill=True) for each in called.args[:2])
     builder.call(builder.inttoptr(address, called.as_pointer()), [result, error, *flat, *share.args[1:]])
-    builder.ret_void()
+    builder.ret(builder.load(result))
     return share
 
 
 @kernel
-def launch(address: Any, run: Any, team: Any, count: Any, shares: Any, helpers: Any, given: Any) -> None:
-    post(address, run, team, count, shares, helpers, given)
+def launch(address: Any, run: Any, team: Any, count: Any, shares: Any, helpers: Any, given: Any) -> int:
+    return post(address, run, team, count, shares, helpers, given)  # type: ignore[no-any-return]
 
 
 KERNEL = type(launch)
@@ -254,14 +258,14 @@ addresses: dict[tuple[Any, bytes], int] = {}
 
 
 def address(function: Any, given: tuple[Any, ...]) -> int:
-    """Where the machine code of a kernel for these arguments, a first and a last is; 0 if it returns something."""
+    """Where the machine code of a kernel for these arguments, a first and a last is; 0 if it returns neither int nor None."""
     key = function, compute_fingerprint(given)
     if (found := addresses.get(key)) is None:
         signature = (*map(function.typeof_pyval, given), types.intp, types.intp)
         function.compile(signature)
         made = function.overloads[signature]
-        returns = made.signature.return_type != types.none
-        found = addresses[key] = 0 if returns else made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+        fits = made.signature.return_type in (types.none, types.intp)
+        found = addresses[key] = made.library.get_pointer_to_function(made.fndesc.llvm_func_name) if fits else 0
     return found
 
 
@@ -274,9 +278,9 @@ class Team:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))  # never freed: a helper may be watching it until the process ends
         self.door = ctypes.addressof(words)
 
-    def launch(self, address: int, given: tuple[Any, ...], count: int, shares: int, helpers: int) -> None:
-        """The kernel at `address` over range(count), cut into shares, with at most so many helpers."""
-        launch(address, self.run, self.door, count, shares, helpers, given)
+    def launch(self, address: int, given: tuple[Any, ...], count: int, shares: int, helpers: int) -> int:
+        """The kernel at `address` over range(count), cut into shares, with at most so many helpers; what it gave, or-ed."""
+        return launch(address, self.run, self.door, count, shares, helpers, given)  # type: ignore[no-any-return]
 
     def serve(self, calls: spin.Word, seen: int, watching: bool) -> None:
         """Work, until there are calls that were not seen, or nothing to do for a moment; not `watching`: if there is a job."""

@@ -187,7 +187,8 @@ def run(task: Task, count: int, work: int) -> None:
     reaches the caller, and then shares not yet begun are dropped. A call from within a share runs on its own thread.
     """
     threads = 1 if not is_worth(work) or count < 2 or state.inside else min(get_num_threads(), count)
-    if threads > 1 and type(task) is partial and launched(task, count, threads):
+    is_call = threads > 1 and type(task) is partial and not task.keywords
+    if is_call and launched(task.func, task.args, count, threads) is not None:  # type: ignore[attr-defined]  # of a partial
         return
     if threads == 1 or work < LEAST_WORK:
         if count > 0:
@@ -222,17 +223,25 @@ def is_worth(work: int) -> bool:
     return work >= LEAST_WORK // QUICKER
 
 
-def launched(task: partial[object], count: int, threads: int) -> bool:
-    """Whether the task is a kernel, which has now been computed."""
+def over(kernel: Any, given: tuple[Any, ...], count: int, work: int) -> int:
+    """`kernel(*given, first, last)` over contiguous shares of range(count), as `run`; the numbers that they return, or-ed."""
+    if is_worth(work) and count > 1 and not state.inside and (threads := min(get_num_threads(), count)) > 1:
+        found = launched(kernel, given, count, threads)
+        if found is not None:
+            return found
+    return kernel(*given, 0, count) or 0
+
+
+def launched(kernel: Any, given: tuple[Any, ...], count: int, threads: int) -> int | None:
+    """What the shares of a kernel return, or-ed; None if it is no kernel, or one that cannot be shared so."""
     team = native()
-    if team is None or type(task.func) is not team.KERNEL or not (address := team.address(task.func, task.args)):
-        return False
+    if team is None or type(kernel) is not team.KERNEL or not (address := team.address(kernel, given)):
+        return None
     if pool.team is None:
         spin.prepare()
         pool.team = team.Team()
     pool.call(threads - 1)
-    pool.team.launch(address, task.args, count, min(count, SHARES * threads), threads - 1)
-    return True
+    return pool.team.launch(address, given, count, min(count, SHARES * threads), threads - 1)  # type: ignore[no-any-return]
 
 
 def native() -> Any:

@@ -1,4 +1,4 @@
-"""Small smooth maxima, ready to be called, as those of `kernels/pool/small.py`: one kernel call, or two, is left.
+"""Smooth maxima, ready to be called, as those of `kernels/pool/small.py`: one kernel call, or two, is left.
 
 A plane that has no middle is rare: then the rule computes the call as any other.
 """
@@ -25,23 +25,24 @@ from windowgrad.kernels.pool.smooth.entry import (
     smooth_saving,
     smooth_vjp,
 )
-from windowgrad.kernels.runtime import threads
+from windowgrad.kernels.runtime.buffers import maker
+from windowgrad.kernels.runtime.threads import over
 from windowgrad.params import SmoothParams
 
 Ready = Callable[..., Any]
 
 
-def is_small(params: SmoothParams, kind: Kind) -> bool:
-    """Whether one thread computes it at once, as it is: a float32 or float64 with outputs that is not cut."""
+def is_whole(params: SmoothParams, kind: Kind) -> bool:
+    """Whether it is computed at once, as it is: a float32 or float64 with outputs that is not cut."""
     shape, dtype = kind
-    if dtype not in NOTHING or not 0 < WORK * math.prod(shape) * dtype.itemsize < threads.LEAST_WORK:
+    if dtype not in NOTHING or math.prod(shape) == 0 or math.prod(params.geometry.out_shape(shape)) == 0:
         return False
-    return math.prod(params.geometry.out_shape(shape)) > 0 and saved_kind(params.geometry, *kind) is not None
+    return saved_kind(params.geometry, *kind) is not None
 
 
 def prepare_smooth(rule: str, params: SmoothParams, *kinds: Kind) -> Ready | None:
     (shape, dtype) = kinds[0]
-    if rule not in ("forward", "saving", "vjp") or not is_small(params, kinds[0]) or kinds[-1][1] != dtype:
+    if rule not in ("forward", "saving", "vjp") or not is_whole(params, kinds[0]) or kinds[-1][1] != dtype:
         return None
     if rule == "vjp":
         return paying(params, shape, dtype)
@@ -49,14 +50,15 @@ def prepare_smooth(rule: str, params: SmoothParams, *kinds: Kind) -> Ready | Non
 
 
 def finding(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready:
-    """The smooth maximum."""
-    (plane, planes), out, new = plane_of(params, shape), params.geometry.out_shape(shape), np.empty
-    (kernel, plan), counted, scale = plane.forward, plane.counted, scale_of(beta_of(params))
+    """The smooth maximum, in a new array or the one that is given."""
+    (plane, planes), out = plane_of(params, shape), params.geometry.out_shape(shape)
+    (kernel, plan), work, new = plane.forward, WORK * math.prod(shape) * dtype.itemsize, maker(out, dtype)
+    told = SUMS, plane.counted, scale_of(beta_of(params)), plan
 
-    def call(x: Array) -> Array:
-        y = new(out, dtype)
-        if kernel(x.ravel(), y.ravel(), SUMS, counted, scale, plan, 0, planes):
-            return again(smooth_forward, params, x)  # type: ignore[no-any-return]
+    def call(x: Array, y: Array | None = None) -> Array:
+        y = new(out, dtype) if y is None else y
+        if over(kernel, (x.ravel(), y.ravel(), *told), planes, work):
+            return again(smooth_forward, params, x, y)  # type: ignore[no-any-return]
         return y
 
     return call
@@ -64,12 +66,14 @@ def finding(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) 
 
 def saving(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready:
     """The smooth maximum, and the sums of the weights."""
-    (plane, planes), out, new = plane_of(params, shape), params.geometry.out_shape(shape), np.empty
-    (kernel, plan), counted, scale = plane.forward, plane.counted, scale_of(beta_of(params))
+    (plane, planes), out = plane_of(params, shape), params.geometry.out_shape(shape)
+    (kernel, plan), work = plane.forward, WORK * math.prod(shape) * dtype.itemsize
+    new, new_sums = maker(out, dtype), maker(out, SUMS.dtype)
+    told = plane.counted, scale_of(beta_of(params)), plan
 
     def call(x: Array) -> tuple[Array, Array]:
-        y, saved = new(out, dtype), new(out)
-        if kernel(x.ravel(), y.ravel(), saved.ravel(), counted, scale, plan, 0, planes):
+        y, saved = new(out, dtype), new_sums(out, SUMS.dtype)
+        if over(kernel, (x.ravel(), y.ravel(), saved.ravel(), *told), planes, work):
             return again(smooth_saving, params, x)  # type: ignore[no-any-return]
         return y, saved
 
@@ -78,18 +82,19 @@ def saving(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -
 
 def paying(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready | None:
     """The gradient from the sums, which are found if they were not saved."""
-    (plane, planes), out, new = plane_of(params, shape), params.geometry.out_shape(shape), np.empty
+    (plane, planes), out = plane_of(params, shape), params.geometry.out_shape(shape)
     if plane.backward is None:
         return None
     (forward, seen), (backward, plan), nothing = plane.forward, plane.backward, NOTHING[dtype]
-    counted, scale = plane.counted, scale_of(beta_of(params))
+    told, work = (plane.counted, scale_of(beta_of(params))), WORK * math.prod(shape) * dtype.itemsize
+    new, new_sums = maker(shape, dtype), maker(out, SUMS.dtype)
 
     def call(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
         line, gx = x.ravel(), new(shape, dtype)
         if saved is None:
-            saved = new(out)
-            forward(line, nothing, saved.ravel(), counted, scale, seen, 0, planes)
-        if backward(line, g.ravel(), gx.ravel(), saved.ravel(), counted, scale, plan, 0, planes):
+            saved = new_sums(out, SUMS.dtype)
+            over(forward, (line, nothing, saved.ravel(), *told, seen), planes, work)
+        if over(backward, (line, g.ravel(), gx.ravel(), saved.ravel(), *told, plan), planes, work):
             return again(smooth_vjp, params, x, g)  # type: ignore[no-any-return]
         return (gx,)
 
