@@ -5,9 +5,10 @@ and then optimises its code again as part of the kernel. But a helper is only ev
 is simplified by itself, and stays so until the kernel links it in; then all of it is optimised at once. That also holds for
 what Numba itself compiles for a kernel (`min`, `np.empty`). Passes of the front end that kernels have no use for are left out.
 
-Measured (`python benchmarks/cold_start.py`, CPU time on a busy machine): a maximum 2.4 → 1.6 s, a convolution 4.3 → 2.2, with
-its gradients 6.4 → 4.0. Rejected, as kernels ran longer or compiled no faster: helpers that are not simplified, or by `-O1` (a
-smooth backward pass took 1.5 times as long); `-O2` and no vectorisers for kernels; no garbage collection meanwhile.
+Measured (`python benchmarks/cold_start.py`): a maximum 2.4 → 1.4 s, a convolution 4.0 → 2.0, with its gradients 6.4 → 3.3, a
+smooth maximum and its gradient 5.1 → 2.9. Rejected, as kernels ran longer or compiled no faster: helpers that are not
+simplified, or by `-O1` (a smooth backward pass took 1.5 times as long); `-O2` and no vectorisers for
+kernels; no garbage collection meanwhile.
 """
 
 from __future__ import annotations
