@@ -1,6 +1,7 @@
 """What the very first call takes: of every operator and rule, with an empty cache of kernels and from a full one.
 
 Each call runs twice, each time in a fresh process: with a cache folder of its own that is empty, then with the same folder.
+Python has the bytecode of all modules in both, as it has it of what is installed.
 The time of a call is what comes on top of importing windowgrad and Numba, whose times are shown below the table. On a busy
 machine its CPU time is the better number. Shares are of that: LLVM optimises and generates code, typing and lowering are
 Numba's, the rest is Python and the work itself.
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -89,7 +91,9 @@ def differentiated(name: str, setup: str, call: str, over: tuple[str, ...]) -> I
 
 def measured(first: First, folder: Path) -> dict[str, Any]:
     """In a process of its own, in an empty folder for what it writes; its last line says what was found."""
-    environment = os.environ | {"WINDOWGRAD_CACHE_DIR": str(folder / "cache")}
+    places = {"WINDOWGRAD_CACHE_DIR": folder / "cache", "PYTHONPYCACHEPREFIX": folder.parent / "bytecode"}
+    environment = os.environ | {name: str(place) for name, place in places.items()}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, str(CALL.resolve()), first.setup, first.call]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
     if done.returncode:
@@ -98,9 +102,20 @@ def measured(first: First, folder: Path) -> dict[str, Any]:
     return found
 
 
-def twice(first: First) -> dict[str, Any]:
+def twice(first: First, within: Path) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(dir=within) as name:
+        folder = Path(name)
+        return {"name": first.name, "cold": measured(first, folder), "cached": measured(first, folder)}
+
+
+@contextmanager
+def prepared(dtype: str) -> Iterator[Path]:
+    """A folder for measurements, in which Python has written the bytecode of what a call imports."""
     with tempfile.TemporaryDirectory() as folder:
-        return {"name": first.name, "cold": measured(first, Path(folder)), "cached": measured(first, Path(folder))}
+        for first in calls(dtype):
+            if first.name in ("max 3×3 forward", "conv 3×3 forward", "smooth_max 3×3 forward"):
+                twice(first, Path(folder))
+        yield Path(folder)
 
 
 # --- what is shown -----------------------------------------------------------------------------------------------------
@@ -145,8 +160,8 @@ def compiling(found: dict[str, Any]) -> float:
     return float(sum(found["shares"].values()))
 
 
-def demo() -> str:
-    row = twice(First("windowgrad demo", "", DEMO))
+def demo(within: Path) -> str:
+    row = twice(First("windowgrad demo", "", DEMO), within)
     parts = [
         f"{title}: {row[kind]['call']:.1f} s, CPU {row[kind]['cpu']:.1f} s, of which compiling {compiling(row[kind]):.1f} s"
         for kind, title in (("cold", "empty cache"), ("cached", "from the cache"))
@@ -167,15 +182,16 @@ def main() -> int:
         console.print(f"no call has {options.only!r} in its name", markup=False)
         return 2
     rows = []
-    for first in chosen:
-        rows.append(twice(first))
-        cold, cached = (rows[-1][kind]["call"] for kind in ("cold", "cached"))
-        console.print(f"{first.name}: {cold:.2f} s with an empty cache, {cached:.3f} s from it", highlight=False)
-    console.print(table(rows))
-    for line in totals(rows):
-        console.print(line, highlight=False)
-    if options.demo:
-        console.print(demo(), highlight=False)
+    with prepared(options.dtype) as folder:
+        for first in chosen:
+            rows.append(twice(first, folder))
+            cold, cached = (rows[-1][kind]["call"] for kind in ("cold", "cached"))
+            console.print(f"{first.name}: {cold:.2f} s with an empty cache, {cached:.3f} s from it", highlight=False)
+        console.print(table(rows))
+        for line in totals(rows):
+            console.print(line, highlight=False)
+        if options.demo:
+            console.print(demo(folder), highlight=False)
     console.print(f"on {cpu()}, load {load()}", highlight=False)
     if options.json:
         options.json.write_text(json.dumps({"cpu": cpu(), "load": load(), "calls": rows}, indent=1) + "\n")

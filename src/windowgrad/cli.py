@@ -110,12 +110,15 @@ def demo(
 
 @app.command()
 def warmup(
-    dtype: Annotated[list[str] | None, typer.Option(help="May be repeated; default float32 and float64.")] = None,
+    dtype: Annotated[
+        list[str] | None, typer.Option(help="May be repeated; default float32, float64, float16, uint8 and int64.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes that compile; default one per CPU.")] = None,
 ) -> None:
-    """Compile the common kernels now, so that first calls are fast."""
+    """Compile all kernels now, so that first calls are fast."""
     from windowgrad import warmup as work
 
-    work.run(dtype or work.DTYPES, Console(highlight=False))
+    work.run(dtype or work.DTYPES, Console(highlight=False), jobs)
 
 
 @app.command()

@@ -1,12 +1,24 @@
 """`windowgrad warmup`, run as a user runs it, each time with a cache of its own."""
 
+import gc
+import importlib
+import io
+import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
+
+from windowgrad import kernels
+from windowgrad.errors import OptionError
+from windowgrad.kernels.runtime.jit import KernelCache
+from windowgrad.warmup import steps, workers
 
 COMMAND = [sys.executable, "-c", "from windowgrad.cli import main; main()", "warmup"]
 CALL = "import numpy as np, windowgrad as wg; print(wg.max_pool2d(np.arange(16, dtype=np.int8).reshape(4, 4), 2).tolist())"
@@ -72,3 +84,82 @@ def test_stopped_halfway_it_leaves_a_cache_that_the_next_process_can_use(tmp_pat
     assert (found.stdout, found.stderr) == ("[[5, 7], [13, 15]]\n", "")
     if how is signal.SIGKILL:  # nobody cleaned up
         assert "compiled" in warmup(tmp_path, "--dtype", "int8").stdout
+
+
+@pytest.mark.slow
+def test_every_kernel_there_is_is_compiled():
+    for part in steps.parts(np.dtype(np.float32)):
+        assert set(workers.failures("float32", part)) == {""}, part
+    for module in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
+        importlib.import_module(module.name)
+    found = [each for each in gc.get_objects() if isinstance(each, Dispatcher) and isinstance(each._cache, KernelCache)]
+    ours = [each for each in found if each.py_func.__module__.startswith(f"{kernels.__name__}.")]
+    assert len(ours) > 30
+    assert [each.py_func.__qualname__ for each in ours if not each.overloads] == []
+
+
+PARTS = [workers.Part("int8", "first", 2), workers.Part("int8", "second", 1), workers.Part("int8", "third", 1)]
+WORKER = (
+    "import json, sys\nfor line in sys.stdin:\n  for _ in range(2 if 'first' in line else 1): print(json.dumps({}), flush=True)"
+)
+
+
+def test_each_step_of_each_part_is_done_once_by_some_worker(monkeypatch):
+    monkeypatch.setattr(workers, "PROGRAM", WORKER.format("''"))
+    assert sorted(workers.done(PARTS, 2)) == sorted([PARTS[0], *PARTS])
+
+
+def test_a_step_that_fails_is_said(monkeypatch):
+    monkeypatch.setattr(workers, "PROGRAM", WORKER.format("'no room'"))
+    with pytest.raises(OptionError, match=r"^warmup: no room$"):
+        list(workers.done(PARTS, 2))
+
+
+@pytest.mark.parametrize(
+    ("program", "end"),
+    [
+        ("import sys; sys.exit('no luck')", "1: no luck"),
+        ("import os, sys; sys.stdin.readline(); os.abort()", f"{-signal.SIGABRT}: .*"),
+        ("import sys; sys.stdin.readline(); print('half', end='', flush=True)", "0: no message"),
+    ],
+)
+def test_a_worker_that_ends_is_an_error_and_not_a_wait_for_ever(monkeypatch, program, end):
+    monkeypatch.setattr(workers, "PROGRAM", program)
+    with pytest.raises(OptionError, match=f"^warmup: a process ended with status {end}"):
+        list(workers.done(PARTS, 2))
+
+
+def test_workers_end_with_the_loop_that_asks_them(monkeypatch):
+    started, real = [], subprocess.Popen
+
+    def start(*arguments, **options):
+        started.append(real(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(workers, "PROGRAM", WORKER.format("''"))
+    monkeypatch.setattr(subprocess, "Popen", start)
+    for _ in workers.done(PARTS, 2):
+        break
+    assert len(started) == 2
+    assert all(process.returncode is not None for process in started)
+
+
+def test_what_numpy_warns_of_is_no_failure_and_what_cannot_be_kept_is(monkeypatch):
+    def divide():
+        return np.ones(1) / np.zeros(1)
+
+    def warn():
+        workers.warnings.warn("compiled kernels cannot be kept for the next run: why", RuntimeWarning, stacklevel=2)
+
+    def fail():
+        raise ValueError("why")
+
+    todo = {"op": [("divide", divide), ("warn", warn), ("fail", fail)]}
+    monkeypatch.setattr(workers, "parts_of", lambda dtype: todo)
+    answers = io.StringIO()
+    workers.serve(io.StringIO("int8 op\n"), answers)
+    assert [json.loads(line) for line in answers.getvalue().splitlines()] == [
+        "",
+        "compiled kernels cannot be kept for the next run: why",
+        "fail of int8: ValueError: why",
+    ]

@@ -26,10 +26,11 @@ from llvmlite.binding import ffi
 from numba.core import caching, config, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
-from numba.core.runtime import rtsys
+from numba.core.types.misc import unliteral
 
 from windowgrad.interrupts import put_off
 from windowgrad.kernels.runtime.cache import VARIABLE, read, refusal, user_cache, warn_once, write
+from windowgrad.kernels.runtime.compiler import HelperCompiler, KernelCompiler
 from windowgrad.kernels.runtime.object_code import NotKeptError, pack, unpack
 from windowgrad.loading import hold_at_fork
 
@@ -38,7 +39,14 @@ SOURCES = Path(__file__).parents[1]
 Dispatcher = Any  # Numba has no types to name
 
 
-OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
+OPTIONS = {
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+    "fastmath": False,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
 
 
 def kernel(function: Callable[..., Any]) -> Dispatcher:
@@ -55,7 +63,7 @@ def compiled(function: Callable[..., Any]) -> Dispatcher:
     Ctrl-C waits until it is compiled or loaded: LLVM calls back into Python, and what is raised there is printed and
     forgotten; and Numba does not find again what it was about to note when it was stopped.
     """
-    made = numba.njit(**OPTIONS)(function)
+    made = numba.njit(**OPTIONS, pipeline_class=KernelCompiler)(function)
     if not config.DISABLE_JIT:
         made.compile = put_off()(made.compile)
     return made
@@ -64,9 +72,16 @@ def compiled(function: Callable[..., Any]) -> Dispatcher:
 def helper(function: Callable[..., Any]) -> Dispatcher:
     """A function for kernels to call. It becomes part of their code, where a call would cost as much as its loop.
 
-    Python cannot call it: no entry is compiled for it.
+    Python cannot call it: no entry is compiled for it. It is compiled once for numbers that are variables and for those that
+    are written in the call, where Numba would compile it for each of those; LLVM sees them all the same, once it is inlined.
     """
-    return numba.njit(**OPTIONS, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    made = numba.njit(**OPTIONS, pipeline_class=HelperCompiler)(function)
+    if not config.DISABLE_JIT:
+        typed = made.get_call_template
+        made.get_call_template = lambda args, kws: typed(
+            [unliteral(each) for each in args], {name: unliteral(each) for name, each in kws.items()}
+        )
+    return made
 
 
 class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types
@@ -97,7 +112,6 @@ class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types
         path = self.file(signature)
         if path is None or (payload := read(path)) is None:
             return None
-        rtsys.initialize(target_context)  # all that compiled code needs; Numba itself loads its compiler and SciPy here
         try:
             return unpack(payload, self.function, signature, target_context)
         except Exception:  # whole, but not for this Numba after all; compiling again replaces it

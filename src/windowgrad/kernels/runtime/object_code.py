@@ -11,10 +11,14 @@ import json
 import sys
 from typing import Any
 
+import llvmlite.binding as llvm
 from numba.core import types
-from numba.core.compiler import CompileResult
-from numba.core.environment import _rebuild_env
+from numba.core.codegen import JITCodeLibrary, RuntimeLinker
+from numba.core.compiler import compile_result
+from numba.core.environment import Environment, lookup_environment
 from numba.core.funcdesc import PythonFunctionDescriptor
+from numba.core.runtime import rtsys
+from numba.core.runtime._nrt_python import c_helpers
 from numba.core.sigutils import normalize_signature
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.typing import signature as signature_of
@@ -80,16 +84,73 @@ def unpack(payload: bytes, function: Any, signature: Any, target: Any) -> Any:
     )
     if about.mangled_name != facts["symbol"] or about.env_name != own.env_name:
         raise ValueError(f"{facts['symbol']} is the code of another function")
-    library = (facts["library"], "object", (code, bitcode))
-    typed = signature_of(result, *arguments)
-    return CompileResult._rebuild(target, library, about, own, typed, False, (), "", [], tuple(others))
+    prepare_runtime(code, target)
+    library = Loaded(target.codegen(), facts["library"], code, bitcode)
+    library.define(about.llvm_func_name, about.llvm_cpython_wrapper_name)
+    entry = target.get_executable(library, about, own)
+    for other in others:
+        library.codegen.set_env(other.env_name, other)
+    return compile_result(
+        target_context=target,
+        typing_context=target.typing_context,
+        library=library,
+        environment=own,
+        entry_point=entry,
+        fndesc=about,
+        type_annotation="",
+        signature=signature_of(result, *arguments),
+        objectmode=False,
+        lifted=(),
+        reload_init=[],
+        referenced_envs=tuple(others),
+    )
+
+
+class Loaded(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+    """Object code from a file, linked into this process. Its bitcode is read when a kernel that calls it is compiled."""
+
+    _shared_module: Any
+
+    def __init__(self, codegen: Any, name: str, code: bytes, bitcode: bytes) -> None:
+        super().__init__(codegen, name)
+        self.bitcode = bitcode
+        self.enable_object_caching()
+        self._set_compiled_object(code)
+        self._finalize_final_module()
+
+    def define(self, *names: str) -> None:
+        """Numba asks for no address of a name that is not defined."""
+        self._codegen._engine._defined_symbols.update(names)
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = llvm.parse_bitcode(self.bitcode)
+        return self._shared_module
+
+
+def prepare_runtime(code: bytes, target: Any) -> None:
+    """Name to LLVM what kernels call of Numba's runtime. What is compiled of it, at some cost, they hold if they need it."""
+    if rtsys._init or RuntimeLinker.PREFIX.encode() in code:  # a function that calls itself by way of another one
+        rtsys.initialize(target)
+        return
+    for name, address in c_helpers.items():
+        llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 def environment(module: str, name: str) -> Any:
-    """Numba's record of a function that is part of a kernel; its module is imported if it is one of Numba's or ours."""
+    """Numba's record of a function that is part of a kernel.
+
+    Its module is not imported for that. It is one that is imported already, or Numba's or ours: then the record has a name
+    for it; nothing else of it is used, as kernels have no Python objects.
+    """
     if module not in sys.modules and module.partition(".")[0] not in PACKAGES:
         raise ValueError(f"module {module} is not imported")
-    return _rebuild_env(module, [], name)
+    found = lookup_environment(name)
+    if found is None:
+        found = Environment(vars(sys.modules[module]) if module in sys.modules else {"__name__": module})
+        found.env_name = name
+        Environment._memo[name] = found
+    return found
 
 
 def described(kind: Any) -> Any:

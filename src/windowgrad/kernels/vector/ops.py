@@ -13,7 +13,8 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.extending import intrinsic, lower_builtin
 
 from windowgrad.kernels.vector.shuffle import converted
 from windowgrad.kernels.vector.types import (
@@ -261,11 +262,17 @@ unordered = _binary(
 
 
 def _operator(symbol: Any, function: Any) -> None:
-    """`a + b` for vectors, by the intrinsic."""
+    """`a + b` for vectors, by the intrinsic. (An `overload` would be one more function to compile for each dtype.)"""
 
-    @overload(symbol, strict=False)
-    def on_vectors(a: Any, b: Any) -> Any:
-        return (lambda a, b: function(a, b)) if isinstance(a, Vec) and a == b else None
+    @infer_global(symbol)
+    class OnVectors(AbstractTemplate):  # type: ignore[misc]  # numba is untyped
+        def generic(self, args: Any, kws: Any) -> Any:
+            found = function._defn(self.context, *args) if len(args) == 2 else None
+            return found and found[0]
+
+    @lower_builtin(symbol, Vec, Vec)
+    def on_vectors(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return function._defn(context.typing_context, *signature.args)[1](context, builder, signature, args)
 
 
 for _symbol, _function in (

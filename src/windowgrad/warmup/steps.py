@@ -1,0 +1,131 @@
+"""What `windowgrad warmup` calls: every operator and rule, with windows, sizes and layouts that have kernels of their own.
+
+Which kernel computes a call follows from shapes and dtypes; so there is one geometry here for each way in which a kernel is
+chosen, and a test says which kernel is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from windowgrad.autograd.arrays import relu
+from windowgrad.autograd.transforms import vjp
+from windowgrad.dispatch import facts_of, run_saving
+from windowgrad.dispatch import run as run_rule
+from windowgrad.dtypes import is_float, is_supported
+from windowgrad.errors import KindError, show
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
+from windowgrad.ops import MEANINGS
+from windowgrad.params import Params, TransposeParams
+from windowgrad.spec.op import Op
+
+Step = tuple[str, Callable[[], Any]]
+
+POOLING: dict[str, Geometry] = {
+    "": Sliding((3, 3), 2, 1),
+    "side by side": Sliding((2, 2), 2),
+    "at every cell": Sliding((3, 3), 1, 1),
+    "dilated": Sliding((3, 3), 1, 2, 2),
+    "of many rows": Sliding((16, 16), 1),
+    "of long rows": Sliding((1, 40), 1),
+    "adaptive": Adaptive((7, 7)),
+    "one bin": Adaptive((1, 1)),
+    "of one axis": Sliding((3,), 2, 1),
+    "global": Global(2),
+}
+"""Windows that are computed in different ways."""
+CONVOLUTIONS: dict[str, tuple[int, int, int, Sliding, int]] = {
+    "": (24, 16, 1, Sliding((3, 3), 1, 1), 21),
+    "stride 2": (24, 16, 1, Sliding((3, 3), 2, 1), 21),
+    "1×1": (24, 16, 1, Sliding((1, 1)), 21),
+    "groups": (24, 16, 2, Sliding((3, 3), 1, 1), 21),
+    "depthwise": (16, 16, 16, Sliding((3, 3), 1, 1), 21),
+    "depthwise, stride 2": (16, 16, 16, Sliding((3, 3), 2, 1), 21),
+    "depthwise, 5×5": (16, 16, 16, Sliding((5, 5), 1, 2), 21),
+    "depthwise, large planes": (2, 2, 2, Sliding((3, 3), 1, 1), 300),
+}
+"""Channels out and in, groups, windows, side of a plane."""
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        dtype = np.dtype(object)
+    if not is_supported(dtype):
+        wanted = "bool, int8 to int64, uint8 to uint64, float16, float32 or float64"
+        raise KindError(f"dtype={show(name)}: must be {wanted}")
+    return dtype
+
+
+def parts(dtype: np.dtype[Any]) -> dict[str, list[Step]]:
+    """The steps for arrays of a dtype, by operator: those of one operator share kernels."""
+    found = {}
+    for op in MEANINGS:
+        windows = {family.windows for family in op.facts.families} if op.facts else ()
+        if windows:
+            found[op.name] = list(pooled(op, dtype) if "sliding" in windows else convolved(op, dtype))
+    if is_float(dtype):
+        found["relu"] = [("relu", lambda: pulled(relu, cells((64, 1024), dtype)))]
+    return found
+
+
+def cells(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Different numbers of both signs, small ones."""
+    return (np.arange(np.prod(shape)).reshape(shape) * 7 % 11 - 5).astype(dtype)
+
+
+def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
+    record: Any = op.params
+    layouts = {"": cells((2, 8, 41, 41), dtype), "channels last": np.moveaxis(cells((2, 41, 41, 8), dtype), -1, 1)}
+    for layout, x in layouts.items():
+        for windows, geometry in POOLING.items():
+            for options in facts_of(op).kernel_options:
+                name = ", ".join(filter(None, (op.name, windows, layout)))
+                yield from every_rule(name, op, record(geometry, *options), x)
+    for name, x in strange(layouts[""]) if is_float(dtype) else ():
+        for geometry in (POOLING[""], POOLING["global"]):
+            yield from every_rule(f"{op.name} of {name}", op, record(geometry, *facts_of(op).kernel_options[0]), x)
+
+
+def strange(x: Any) -> Iterator[tuple[str, Any]]:
+    """Cells that kernels compute again with care, or by another kernel."""
+    yield "cells far apart", x * x.dtype.type(1000)
+    yield "infinite cells", np.where(x > 4, np.inf, x).astype(x.dtype)
+
+
+def convolved(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
+    record: Any = op.params
+    for name, (outs, ins, groups, windows, side) in CONVOLUTIONS.items():
+        shape = outs, ins // groups, *windows.kernel
+        here, there = (outs, ins) if record is TransposeParams else (ins, outs)
+        arrays = [cells(each, dtype) for each in ((2, here, side, side), shape, (there,))]
+        yield from every_rule(", ".join(filter(None, (op.name, name))), op, record(windows, groups), *arrays)
+        if is_float(dtype):
+            arrays[1] = np.where(arrays[1] > 4, np.inf, arrays[1]).astype(dtype)
+            yield from every_rule(f"{op.name}, {name} with infinite weights", op, record(windows, groups), *arrays)
+
+
+def every_rule(name: str, op: Op, params: Params, *arrays: Any) -> Iterator[Step]:
+    forward = partial(run_rule, op, "forward", params, *arrays)
+    yield name, forward
+    yield f"{name}, backward", lambda: run_rule(op, "vjp", params, *arrays, forward())
+    if op.with_indices is not None:
+        yield f"{name}, with indices", partial(run_rule, op, "with_indices", params, *arrays)
+    if is_float(arrays[0].dtype):
+        yield f"{name}, forward mode", lambda: run_rule(op, "jvp", params, *arrays, *arrays)
+        yield f"{name}, with what it saves", lambda: backward_of_saved(op, params, *arrays)
+
+
+def backward_of_saved(op: Op, params: Params, *arrays: Any) -> Any:
+    y, saved = run_saving(op, params, *arrays)
+    return None if saved is None else run_rule(op, "vjp", params, *arrays, y, saved=saved)
+
+
+def pulled(function: Callable[[Any], Any], x: Any) -> Any:
+    y, pull = vjp(function, x)
+    return pull(y)
