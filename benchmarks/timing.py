@@ -8,6 +8,7 @@ from typing import Any
 
 THREADS = 2  # of everybody, unless a benchmark is told another number
 TURN = 0.02  # seconds; a short call is repeated for so long in its turn
+TICK = 1e-9  # seconds: no call takes less, though a coarse clock of CPU time may say so
 PAUSE = 0.01  # seconds before a turn: the threads of PyTorch and ONNX Runtime spin for a while after their work
 
 Call = Callable[[], Any]
@@ -42,6 +43,6 @@ def turn(call: Call) -> tuple[float, float]:
         before = now()
         call()
         after = now()
-        shortest = min(shortest, after - before)
+        shortest = min(shortest, max(after - before, TICK))
         if after - start > TURN:
             return shortest, after - start

@@ -96,10 +96,13 @@ def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: 
         told = {name: value for name, value in told.items() if can[name]}
     try:
         return kernel(params, *map(native, arrays), **told)
-    except OverflowError as error:  # counts beyond float64: a kernel of 10**400 cells
-        raise WindowError(
-            f"{op.name}: a window has too many cells for float64; use x.astype(object) to compute exactly"
-        ) from error
+    except OverflowError as error:
+        raise too_many(op) from error
+
+
+def too_many(op: Op) -> WindowError:
+    """The error for counts beyond float64: a kernel of 10**400 cells."""
+    return WindowError(f"{op.name}: a window has too many cells for float64; use x.astype(object) to compute exactly")
 
 
 def kernel_of(op: Op, rule: str) -> Callable[..., Any]:
@@ -391,7 +394,10 @@ def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[
         numbers = getattr(op.forward, "numbers", None)  # of two rules, that for machine numbers
         return partial(in_silence, op.forward, params) if numbers is None else partial(array_in_silence, numbers, params)
     prepare = loaded(facts_of(op).kernels).prepare
-    return None if prepare is None else prepare(rule, params, *kinds)
+    try:
+        return None if prepare is None else prepare(rule, params, *kinds)
+    except OverflowError as error:
+        raise too_many(op) from error
 
 
 def write(compute: Route, ready: Ready | None, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:

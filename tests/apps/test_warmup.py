@@ -92,7 +92,8 @@ def test_every_kernel_there_is_is_compiled():
         assert set(workers.failures("float32", part)) == {""}, part
     for module in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
         importlib.import_module(module.name)
-    found = [each for each in gc.get_objects() if isinstance(each, Dispatcher) and isinstance(each._cache, KernelCache)]
+    made = [each for each in gc.get_objects() if issubclass(type(each), Dispatcher)]  # by its type: some objects warn of a look
+    found = [each for each in made if isinstance(each._cache, KernelCache)]
     ours = [each for each in found if each.py_func.__module__.startswith(f"{kernels.__name__}.")]
     assert len(ours) > 30
     assert [each.py_func.__qualname__ for each in ours if not each.overloads] == []

@@ -47,6 +47,8 @@ CONVOLUTIONS: dict[str, tuple[int, int, int, Sliding, int]] = {
     "depthwise, stride 2": (16, 16, 16, Sliding((3, 3), 2, 1), 21),
     "depthwise, 5×5": (16, 16, 16, Sliding((5, 5), 1, 2), 21),
     "depthwise, large planes": (2, 2, 2, Sliding((3, 3), 1, 1), 300),
+    "depthwise, far apart": (2, 2, 2, Sliding((3, 3), 1, 40, 40), 5),
+    "a filter": (1, 1, 1, Sliding((3, 3), 1, 1), 21),
 }
 """Channels out and in, groups, windows, side of a plane."""
 
@@ -81,9 +83,16 @@ def cells(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
     record: Any = op.params
-    layouts = {"": cells((2, 8, 41, 41), dtype), "channels last": np.moveaxis(cells((2, 41, 41, 8), dtype), -1, 1)}
+    layouts = {
+        "": cells((3, 8, 41, 41), dtype),  # enough for several threads
+        "channels last": np.moveaxis(cells((3, 41, 41, 8), dtype), -1, 1),
+        "small planes": cells((2, 8, 17, 17), dtype),
+        "few small planes": cells((2, 9, 9), dtype),
+    }
     for layout, x in layouts.items():
         for windows, geometry in POOLING.items():
+            if isinstance(geometry, Sliding) and max(geometry.kernel) > x.shape[-1]:
+                continue
             for options in facts_of(op).kernel_options:
                 name = ", ".join(filter(None, (op.name, windows, layout)))
                 yield from every_rule(name, op, record(geometry, *options), x)

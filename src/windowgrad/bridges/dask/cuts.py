@@ -180,4 +180,7 @@ def geometry_of(whole: Geometry, spatial: Sequence[int], cuts: Sequence[Cut]) ->
         padding = tuple(cut.padding for cut in cuts)
         return Sliding(whole.kernel, whole.stride, padding, whole.dilation, tuple(cut.overhangs for cut in cuts))
     assert isinstance(whole, Adaptive)
+    grid = whole.grid(tuple(spatial))
+    if all(cut.cells == (0, n) and cut.outputs == (0, m) for cut, n, m in zip(cuts, spatial, grid, strict=True)):
+        return Adaptive(grid)  # all of it: kernels see whole planes
     return Part(whole, tuple(spatial), tuple(cut.outputs for cut in cuts), tuple(cut.cells for cut in cuts), whole.rank)

@@ -9,7 +9,7 @@ import numpy as np
 
 from windowgrad.kernels.pool.packed import packed
 from windowgrad.kernels.pool.plan import Array, Plan
-from windowgrad.kernels.pool.smooth.planes import ROWS, alike_planes, planes_of_many_taps, unlike_planes
+from windowgrad.kernels.pool.smooth.planes import alike_planes, planes_of_many_taps, unlike_planes
 from windowgrad.kernels.pool.smooth.planes_back import (
     planes_of_many_taps_back,
     planes_of_taps_back,
@@ -20,7 +20,10 @@ from windowgrad.kernels.pool.smooth.planes_back import (
 from windowgrad.kernels.pool.window_spans import DIRECT
 
 WASTE = 4
-"""How much larger than a plane the spread gradients of its windows may be."""
+"""How much larger than a plane the spread gradients of its windows may be, …"""
+
+SPARE = 1 << 16
+"""… and so many entries more."""
 
 
 def forward_way(p: Plan) -> Any:
@@ -32,7 +35,7 @@ def backward_way(p: Plan) -> Any | None:
     """The backward kernel; None if the memory that it takes is out of proportion: where many rows of windows see few rows."""
     if is_whole(p):
         return whole_planes_back
-    if p.outer * row_of(p) > WASTE * p.plane_in + ROWS:
+    if p.outer * row_of(p) > WASTE * p.plane_in + SPARE:
         return None
     if p.kernel == 0:
         return unlike_planes_back
