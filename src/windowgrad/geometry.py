@@ -92,7 +92,7 @@ class Geometry(ABC):
         spatial, o = self._sizes(spatial), sizes("output", o)
         grid = self.grid(spatial)
         if len(o) != len(grid) or not all(0 <= i < m for i, m in zip(o, grid, strict=True)):
-            raise WindowError(f"output {show(tuple(o))}: must be an index into the output of shape {grid}")
+            raise WindowError(f"output {show(tuple(o))}: must be an index into the output of shape {show(grid)}")
         return list(zip(o, self.tables(spatial), strict=True))
 
     def _sizes(self, spatial: Sequence[int]) -> tuple[int, ...]:
@@ -340,7 +340,7 @@ def resized(shape: Sequence[int], padding: Pairs, sign: int) -> tuple[int, ...]:
     """`shape` with its last axes grown (`sign=1`) or shrunk (`-1`) by `padding`."""
     rank = len(padding)
     if len(shape) < rank:
-        has = f"but shape {tuple(shape)} has only {counted('axis', len(shape))}"
+        has = f"but shape {show(tuple(shape))} has only {counted('axis', len(shape))}"
         raise WindowError(f"padding={show(padding)}: has {counted('entry', rank)}, {has}")
     lead, spatial = tuple(shape[: len(shape) - rank]), shape[len(shape) - rank :]
     for axis, n in enumerate(spatial):

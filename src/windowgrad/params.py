@@ -172,11 +172,11 @@ class ConvParams(Params):
         channels = _channels(x, self.window.rank)
         if channels != w[1] * self.groups:
             raise WindowError(
-                f"weight of shape {w} with groups={show(self.groups)} expects {counted('channel', w[1] * self.groups)}, "
-                f"but x of shape {x} has {channels}"
+                f"weight of shape {show(w)} with groups={show(self.groups)} expects {counted('channel', w[1] * self.groups)}, "
+                f"but x of shape {show(x)} has {show(channels)}"
             )
         if w[0] % self.groups:
-            raise WindowError(f"groups={show(self.groups)}: must divide the {w[0]} output channels of weight {w}")
+            raise WindowError(f"groups={show(self.groups)}: must divide the {show(w[0])} output channels of weight {show(w)}")
         _check_bias(shapes[2:], w[0])
         lead, spatial = self.window.split(x)
         return (*lead[:-1], w[0], *self.window.grid(spatial))
@@ -184,11 +184,13 @@ class ConvParams(Params):
     def _check_weight(self, x: Shape, w: Shape) -> None:
         rank = self.window.rank
         if len(w) != rank + 2:
-            raise WindowError(f"weight of shape {w}: must have {rank + 2} axes (two for channels, {rank} for the window)")
+            raise WindowError(f"weight of shape {show(w)}: must have {rank + 2} axes (two for channels, {rank} for the window)")
         if w[2:] != self.window.kernel:
-            raise WindowError(f"weight of shape {w}: its window is {w[2:]}, must be kernel_size={self.window.kernel}")
+            raise WindowError(
+                f"weight of shape {show(w)}: its window is {show(w[2:])}, must be kernel_size={show(self.window.kernel)}"
+            )
         if len(x) < rank + 1:
-            raise WindowError(f"x of shape {x}: must have at least {rank + 1} axes (channels and {rank} for the window)")
+            raise WindowError(f"x of shape {show(x)}: must have at least {rank + 1} axes (channels and {rank} for the window)")
 
 
 @dataclass(frozen=True)
@@ -212,9 +214,11 @@ class TransposeParams(ConvParams):
         self._check_weight(x, w)
         channels = _channels(x, self.window.rank)
         if channels != w[0]:
-            raise WindowError(f"weight of shape {w} expects {counted('channel', w[0])}, but x of shape {x} has {channels}")
+            raise WindowError(
+                f"weight of shape {show(w)} expects {counted('channel', w[0])}, but x of shape {show(x)} has {show(channels)}"
+            )
         if w[0] % self.groups:
-            raise WindowError(f"groups={show(self.groups)}: must divide the {w[0]} input channels of weight {w}")
+            raise WindowError(f"groups={show(self.groups)}: must divide the {show(w[0])} input channels of weight {show(w)}")
         _check_bias(shapes[2:], w[1] * self.groups)
         lead, spatial = self.window.split(x)
         return (*lead[:-1], w[1] * self.groups, *self.window.adjoint(spatial, self.output_padding))
@@ -227,7 +231,7 @@ def _channels(x: Shape, rank: int) -> int:
 def _check_bias(bias: Sequence[Shape], channels: int) -> None:
     for shape in bias:
         if shape != (channels,):
-            raise WindowError(f"bias of shape {shape}: must be ({channels},), one entry per output channel")
+            raise WindowError(f"bias of shape {show(shape)}: must be ({show(channels)},), one entry per output channel")
 
 
 @dataclass(frozen=True)

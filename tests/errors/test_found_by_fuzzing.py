@@ -79,3 +79,32 @@ def test_a_wrong_leaf_among_many_is_named():
 def test_a_list_of_more_taps_than_memory_holds_is_refused():
     with pytest.raises(wg.WindowError, match=r"the list of taps of shape \(.*\): needs over .* this machine has"):
         Adaptive((2,)).taps((0,), (1 << 100000,))
+
+
+HUGE = 1 << 100000
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: wg.geometry.Sliding((3,), 1, 1).taps((0, 0), (HUGE,)),
+        lambda: wg.geometry.resized((HUGE,), ((1, 1), (1, 1)), 1),
+        lambda: wg.params.ConvParams(wg.geometry.Sliding((3,))).out_shape((1, 2, HUGE), (2, 3, 3)),
+        lambda: wg.params.ConvParams(wg.geometry.Sliding((3,))).out_shape((1, HUGE, 5), (2, 3, 3)),
+        lambda: wg.params.ConvParams(wg.geometry.Sliding((3,))).out_shape((HUGE,), (2, 3, 3)),
+        lambda: wg.params.ConvParams(wg.geometry.Sliding((3,))).out_shape((1, 2, 5), (HUGE, 2, HUGE)),
+        lambda: wg.params.ConvParams(wg.geometry.Sliding((3,))).out_shape((1, 2, 5), (HUGE, 3)),
+        lambda: wg.params.ConvParams(wg.geometry.Sliding((3,))).out_shape((1, 2, 5), (4, 2, 3), (HUGE,)),
+        lambda: wg.params.TransposeParams(wg.geometry.Sliding((3,))).out_shape((1, 2, 5), (HUGE, 2, 3)),
+    ],
+)
+def test_a_shape_of_a_huge_number_is_named_in_a_short_error(call):
+    with pytest.raises(wg.WindowError) as caught:
+        call()
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("cells", [[1, "a", None], [Fraction(1), "a"], [1.0, None]])
+def test_gradients_of_what_is_no_number_are_not_checked(cells):
+    with pytest.raises(wg.KindError, match="primals: unsupported elements of type"):
+        wg.check_grads(lambda *_: 1.0, np.array(cells, object), order=2, tolerance=1e-3)

@@ -278,7 +278,7 @@ DERIVATIVES = [
         "gradients of cells that are no numbers",
         lambda: wg.check_grads(lambda x: x, np.array([None, None])),
         wg.KindError,
-        "primals: cannot draw a random direction for elements of type NoneType: NoneType takes no arguments",
+        "primals: unsupported elements of type NoneType; must be real numbers",
     ),
     Bad(
         "a key that Python does not print",

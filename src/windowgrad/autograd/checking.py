@@ -14,6 +14,7 @@ import numpy as np
 from windowgrad.arguments import as_int
 from windowgrad.autograd import trees
 from windowgrad.autograd.transforms import Function, jvp, vjp
+from windowgrad.dispatch import NOT_SCALARS, cell_kinds
 from windowgrad.errors import GradientError, KindError, OptionError, show
 from windowgrad.spec.scalar import divide
 
@@ -46,6 +47,8 @@ def widened(tolerance: Any) -> Any:
 
 def _check(f: Function, primals: tuple[Any, ...], order: int, tolerance: float | None, rng: Any, name: str) -> None:
     xs, structure = trees.values("primals", primals)
+    for x in xs:
+        check_cells(x)
     dxs = [_direction(x, rng) for x in xs]
     tangents = trees.unflatten(structure, dxs)
     y, dy = jvp(f, primals, tangents)
@@ -91,6 +94,13 @@ def _agree(what: str, a: Any, b: Any, scale: Any, tolerance: float) -> None:
         raise KindError(f"{what}: {show(a)} and {show(b)} cannot be compared: {error}") from None
     if not agree:
         raise GradientError(f"{what} differ: {show(a)} and {show(b)}")
+
+
+def check_cells(x: Any) -> None:
+    """A function that looks at none of its arguments would take what is no number, too."""
+    for kind in cell_kinds(x) if x.dtype == object and isinstance(x, np.ndarray) else ():
+        if issubclass(kind, NOT_SCALARS):
+            raise KindError(f"primals: unsupported elements of type {kind.__name__}; must be real numbers")
 
 
 def _direction(x: Any, rng: Any) -> Any:
