@@ -180,7 +180,7 @@ WRONG = [
 
 @contextmanager
 def planted(kernel: Callable[..., Any]) -> Iterator[None]:
-    with patch.object(dispatch, "kernel_of", lambda op, rule: kernel):
+    with patch.object(dispatch, "READY", False), patch.object(dispatch, "kernel_of", lambda op, rule: kernel):
         yield
 
 

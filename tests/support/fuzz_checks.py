@@ -116,7 +116,7 @@ RULES = {**OPS, "relu": routed(RELU)}
 def told(case: Case, count: int) -> Iterator[None]:
     """That many threads, however little there is to do. Calls are made as they were prepared, if they are not cut up here."""
     with ExitStack() as stack:
-        stack.enter_context(patch.object(dispatch, "READY", not case.small_blocks))
+        stack.enter_context(patch.object(dispatch, "READY", dispatch.READY and not case.small_blocks))
         stack.enter_context(patch.object(threads, "LEAST_WORK", 0))
         stack.enter_context(patch.object(threads, "chosen", count))
         stack.enter_context(patch.object(functions, "LEAST", 0))
