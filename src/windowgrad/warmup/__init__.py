@@ -41,14 +41,13 @@ def processors() -> int:
 
 
 def cache() -> Path:
-    from windowgrad.kernels.runtime.cache import VARIABLE
-    from windowgrad.kernels.runtime.jit import cache_folder  # this loads Numba
+    from windowgrad.kernels.runtime.cache import VARIABLE, user_cache
 
-    folder = cache_folder()
+    folder = user_cache()
     if folder is None:
         raise OptionError(f"warmup: there is no home folder for the kernel cache; set {VARIABLE} to a folder")
     return folder
 
 
-def kernels(folder: Path) -> set[str]:
-    return {path.name for path in folder.glob("*.kernel")}
+def kernels(folder: Path) -> set[Path]:
+    return set(folder.glob("kernels-*/*.kernel"))

@@ -43,7 +43,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 print(double(np.full(1, 3.0)), double(np.full(1, 4.0, np.float32)))
-print(sorted(name.partition("-")[0] for name in os.listdir(jit.cache_folder())))
+print(sorted(name.partition("-")[0] for name in os.listdir(jit.cache_folder(__name__))))
 """
 MOMENTS = {
     "types are inferred": "numba.core.typeinfer.TypeInferer, 'propagate'",

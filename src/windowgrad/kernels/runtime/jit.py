@@ -2,8 +2,9 @@
 
 Numba's own cache looks at the file of the kernel only, so it would go on using a kernel whose helper in another file has
 changed; and two processes that save two signatures at once can leave an index that names the wrong code. Here a compiled
-kernel is one file (`object_code`). Its folder is named by everything that every kernel depends on, the file by the kernel and
-its signature; `cache` says where the folder is and which files may be used.
+kernel is one file (`object_code`). Its folder is named by everything that all kernels of its module depend on (`sources`), the
+file by the kernel, what was given to the function that made it, and its signature; `cache` says where the folder is and which
+files may be used.
 """
 
 from __future__ import annotations
@@ -32,9 +33,8 @@ from windowgrad.interrupts import put_off
 from windowgrad.kernels.runtime.cache import VARIABLE, read, refusal, user_cache, warn_once, write
 from windowgrad.kernels.runtime.compiler import HelperCompiler, KernelCompiler
 from windowgrad.kernels.runtime.object_code import NotKeptError, pack, unpack
+from windowgrad.kernels.runtime.sources import digest_of
 from windowgrad.loading import hold_at_fork
-
-SOURCES = Path(__file__).parents[1]
 
 Dispatcher = Any  # Numba has no types to name
 
@@ -92,11 +92,11 @@ class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types
 
     @property
     def cache_path(self) -> str | None:
-        folder = cache_folder()
+        folder = cache_folder(str(self.function.__module__))
         return None if folder is None else str(folder)
 
     def file(self, signature: Any) -> Path | None:
-        folder, key = cache_folder(), key_of((self.function, signature))
+        folder, key = cache_folder(str(self.function.__module__)), key_of((self.function, signature))
         if folder is None:
             return None
         if " at 0x" in key:
@@ -136,20 +136,16 @@ class KernelCache(caching._Cache):  # type: ignore[misc]  # numba has no types
 
 
 @cache
-def cache_folder() -> Path | None:
-    """The folder for kernels compiled from these sources, by these versions, for this CPU; None if there can be none."""
-    sources = sorted(SOURCES.rglob("*.py"))
-    root = user_cache()
-    if not sources or root is None:
+def cache_folder(module: str) -> Path | None:
+    """The folder for kernels of a module compiled by these versions, for this CPU; None if there can be none."""
+    sources, root = digest_of(module), user_cache()
+    if sources is None or root is None:
         return None
     versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag, sys.platform)
     options = [
         getattr(config, name, None) for name in ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")
     ]
-    digest = hashlib.sha256(repr((versions, machine(), options)).encode())
-    for path in sources:
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(SOURCES).as_posix()} {len(content)} ".encode() + content)
+    digest = hashlib.sha256(repr((module, sources, versions, machine(), options)).encode())
     folder = root / f"kernels-{digest.hexdigest()[:32]}"
     if refusal(folder) is None:
         with suppress(OSError):  # it is not there yet, or not ours to touch
@@ -165,9 +161,10 @@ def machine() -> tuple[Any, ...]:
 def key_of(value: Any, within: tuple[Any, ...] = ()) -> str:
     """A text that is the same in every process for the same value, and that tells two kernels from one factory apart."""
     value = getattr(value, "py_func", getattr(value, "_defn", value))  # a dispatcher or an intrinsic is its function
-    if isinstance(value, FunctionType):
-        parts = () if value in within else parts_of(value)  # a function may call itself
-        return f"{value.__module__}.{value.__qualname__}{key_of(parts, (*within, value))}"
+    if isinstance(value, (FunctionType, type)):
+        parts = () if value in within or isinstance(value, type) else parts_of(value)  # a function may call itself
+        name = f"{value.__module__}.{value.__qualname__} {digest_of(str(value.__module__))}"
+        return f"{name}{key_of(parts, (*within, value))}"
     if isinstance(value, CodeType):
         return key_of((value.co_code, value.co_names, value.co_consts), within)
     if isinstance(value, (tuple, list)):
