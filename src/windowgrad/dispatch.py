@@ -377,6 +377,7 @@ def route(op: Op, rule: str, params: Params, *kinds: Kind) -> tuple[Route, Ready
     for name, (_, dtype) in zip(names, kinds, strict=True):
         check_dtype(name, dtype)
     check_shapes(rule, params, names, kinds)
+    params.check_dtypes(*(dtype for _, dtype in kinds))
     for _, holds, computed_by in ROUTES:
         if holds(op, kinds):
             return computed_by, prepared(computed_by, op, rule, params, kinds)

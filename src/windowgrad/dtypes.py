@@ -61,8 +61,8 @@ def conv_dtype(*dtypes: DType) -> DType:
     return np.dtype(np.int32 if all(d.itemsize == 1 for d in dtypes) else np.int64)
 
 
-def machine_float(name: str, value: Any) -> float:
-    """An option of any exact kind as a float64; one that is beyond its range is refused."""
+def machine_float(name: str, value: Any, finite: bool = True) -> float:
+    """An option of any exact kind as a float64; one beyond its range is refused, and infinity if it must be finite."""
     try:
         number = float(value)
     except TypeError:  # a dual number, an interval
@@ -70,7 +70,7 @@ def machine_float(name: str, value: Any) -> float:
         raise KindError(f"{name}={show(value)}: {wanted}; use x.astype(object) to compute with it") from None
     except OverflowError:
         number = math.inf
-    if math.isinf(number) or (number == 0) != (value == 0):
+    if (math.isinf(number) and (finite or value != number)) or (number == 0) != (value == 0):
         size = "large" if number else "small"
         raise OptionError(f"{name}={show(value)}: too {size} for float64; use x.astype(object) to compute exactly")
     return number

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from windowgrad.dispatch import run
 from windowgrad.dtypes import conv_dtype, float_of, unchanged
 from windowgrad.facts import Facts, Family, Kernels
-from windowgrad.spec import convolution, logsumexp, maximum, mean, minimum, padding
+from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding
 from windowgrad.spec.op import Op
 
 # --- kernels: imported when the first one is needed, for that loads Numba -------------------------------------------
@@ -62,6 +62,12 @@ def pad_kernels() -> Kernels:
     from windowgrad.kernels.elementwise import pad
 
     return Kernels(pad.pad_forward, pad.pad_jvp, pad.pad_vjp)
+
+
+def extend_kernels() -> Kernels:
+    from windowgrad.kernels.elementwise import extend
+
+    return Kernels(extend.extend_forward, extend.extend_jvp, extend.extend_vjp)
 
 
 def unpad_kernels() -> Kernels:
@@ -295,6 +301,7 @@ MEANINGS: tuple[Op, ...] = (
     replace(convolution.CONV, facts=CONVOLUTION),
     replace(convolution.CONV_TRANSPOSE, facts=TRANSPOSED),
     replace(padding.PAD, facts=Facts(pad_kernels, unchanged, writes_out=False, grows=True)),
+    replace(extension.OP, facts=Facts(extend_kernels, unchanged, writes_out=False, grows=True)),
     replace(padding.UNPAD, facts=Facts(unpad_kernels, unchanged, writes_out=False, grows=False)),
 )
 """The rows: what each operator means, with its facts."""

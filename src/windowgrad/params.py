@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Complex, Rational, Real
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.arguments import Pairs, as_int, counted, flag, ints, pairs
+from windowgrad.dtypes import machine_float
 from windowgrad.errors import KindError, OptionError, WindowError, show
 from windowgrad.geometry import Geometry, Sliding, resized
 
@@ -23,6 +24,7 @@ Shape = tuple[int, ...]
 
 TIES = ("first", "all", "split")
 EMPTY = ("zero", "raise")
+BORDERS = ("constant", "reflect", "replicate", "circular")
 
 
 def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
@@ -42,12 +44,19 @@ class Params(ABC):
         """Whether it holds plain values only, no objects of a user's own types."""
         return True
 
+    def machine(self) -> Any:
+        """The same record with plain values only, for arrays that hold machine numbers."""
+        return self
+
     @abstractmethod
     def out_shape(self, *shapes: Shape) -> Shape:
         """The shape of the output for inputs of these shapes, or an error that says what does not fit."""
 
     def check(self, *shapes: Shape) -> None:  # noqa: B027  # most records check nothing more
         """Raise an error for what is not allowed although the output has a shape."""
+
+    def check_dtypes(self, *dtypes: np.dtype[Any]) -> None:  # noqa: B027  # most records fit every dtype
+        """Raise an error for an option that arrays of these dtypes cannot hold."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +131,9 @@ class SmoothParams(PoolParams):
     @property
     def lasting(self) -> bool:
         return type(self.beta) in (int, float)
+
+    def machine(self) -> SmoothParams:
+        return self if self.lasting else replace(self, beta=machine_float("beta", self.beta))
 
 
 def _check_beta(beta: Any) -> None:
@@ -252,3 +264,38 @@ class UnpadParams(PadParams):
 
     def out_shape(self, *shapes: Shape) -> Shape:
         return resized(shapes[0], self.padding, -1)
+
+
+@dataclass(frozen=True)
+class ExtendParams(PadParams):
+    """Cells around the last axes that follow from those inside by `mode`, or are all `value` ("constant")."""
+
+    mode: str = "constant"
+    value: Any = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _one_of("mode", self.mode, BORDERS)
+        number = isinstance(self.value, (Real, Decimal)) or _is_scalar(self.value)
+        if not number or isinstance(self.value, (bool, np.bool_)):
+            raise KindError(f"value={show(self.value)}: must be a real number, not {type(self.value).__name__}")
+        if self.mode != "constant" and not (isinstance(self.value, (Real, Decimal)) and self.value == 0):
+            raise OptionError(f'value={show(self.value)}: has no meaning with mode="{self.mode}"; it is for mode="constant"')
+
+    @property
+    def lasting(self) -> bool:
+        return type(self.value) in (int, float)
+
+    def machine(self) -> ExtendParams:
+        return self if self.lasting else replace(self, value=machine_float("value", self.value, finite=False))
+
+    def check_dtypes(self, *dtypes: np.dtype[Any]) -> None:
+        dtype = dtypes[0]
+        if dtype.kind == "O":
+            return
+        value: Any = self.value if isinstance(self.value, Rational) else machine_float("value", self.value, finite=False)
+        if dtype.kind in "biu":
+            least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+            if not (least <= value <= most and value == int(value)):
+                wanted = f"must be an integer from {least} to {most}"
+                raise OptionError(f"value={show(self.value)}: {wanted} for x of dtype {dtype}")

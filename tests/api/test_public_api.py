@@ -14,6 +14,7 @@ from windowgrad.geometry import Adaptive, Sliding
 from windowgrad.ops import OPS
 from windowgrad.params import (
     ConvParams,
+    ExtendParams,
     MaxParams,
     MeanParams,
     MinParams,
@@ -47,7 +48,7 @@ pool_out_shape(spatial, kernel_size, stride=None, padding=0, dilation=1, ceil_mo
 conv_out_shape(spatial, kernel_size, stride=1, padding=0, dilation=1)
 conv_transpose_out_shape(spatial, kernel_size, stride=1, padding=0, output_padding=0, dilation=1)
 adaptive_bins(n, m)
-pad(x, padding)
+pad(x, padding, mode="constant", value=0)
 unpad(x, padding)
 """
 ARRAYS = """
@@ -126,6 +127,7 @@ CALLS = {
     "conv": (ConvParams(WINDOW), X, W),
     "conv_transpose": (TransposeParams(WINDOW), X, W),
     "pad": (PadParams((1, 1)), X),
+    "extend": (ExtendParams((1, 1), "reflect"), X),
     "unpad": (UnpadParams((1, 1)), X),
 }
 

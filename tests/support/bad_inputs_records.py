@@ -37,6 +37,44 @@ CASES = [
         "padding=1: must be a tuple with one entry per axis; write (1, 1) for two axes [pad(x: float32(3, 8, 8), padding=1)]",
     ),
     Bad(
+        "pad by an unknown mode",
+        lambda: wg.pad(X, (1, 1), "wrap"),
+        wg.OptionError,
+        "mode='wrap': must be one of 'constant', 'reflect', 'replicate', 'circular'"
+        " [pad(x: float32(3, 8, 8), padding=(1, 1), mode='wrap')]",
+    ),
+    Bad(
+        "pad a value that the dtype cannot hold",
+        lambda: wg.pad(np.ones((2, 2), np.int8), (1, 1), value=200),
+        wg.OptionError,
+        "value=200: must be an integer from -128 to 127 for x of dtype int8 [pad(x: int8(2, 2), padding=(1, 1), value=200)]",
+    ),
+    Bad(
+        "pad half a value around integers",
+        lambda: wg.pad(np.ones((2, 2), bool), (1, 1), value=0.5),
+        wg.OptionError,
+        "value=0.5: must be an integer from 0 to 1 for x of dtype bool [pad(x: bool(2, 2), padding=(1, 1), value=0.5)]",
+    ),
+    Bad(
+        "pad a value with a mode that has none",
+        lambda: wg.pad(X, (1, 1), "reflect", 2),
+        wg.OptionError,
+        'value=2: has no meaning with mode="reflect"; it is for mode="constant"'
+        " [pad(x: float32(3, 8, 8), padding=(1, 1), mode='reflect', value=2)]",
+    ),
+    Bad(
+        "pad a text",
+        lambda: wg.pad(X, (1, 1), value="1"),
+        wg.KindError,
+        "value='1': must be a real number, not str [pad(x: float32(3, 8, 8), padding=(1, 1), value='1')]",
+    ),
+    Bad(
+        "pad around nothing",
+        lambda: wg.pad(np.ones((2, 0)), (1,), "circular"),
+        wg.WindowError,
+        "size=0 on axis 0: must be at least 1 [pad(x: float64(2, 0), padding=(1,), mode='circular')]",
+    ),
+    Bad(
         "pad a word",
         lambda: wg.pad(X, "same"),
         wg.KindError,

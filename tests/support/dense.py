@@ -254,10 +254,28 @@ def of_padding(name: str, rule: str, params: Any, arrays: Sequence[Array]) -> li
     return [array[..., *(slice(lo, n - hi) for n, (lo, hi) in zip(array.shape[lead:], params.padding, strict=True))]]
 
 
+def of_extension(rule: str, params: Any, arrays: Sequence[Array]) -> list[Array]:
+    """By the flat index of the cell that is seen at each place, −1 for the constant."""
+    x, shown = arrays[0], {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    index = np.arange(x.size).reshape(x.shape)
+    widths = ((0, 0),) * (x.ndim - len(params.padding)) + params.padding
+    constant = {"constant_values": -1} if params.mode == "constant" else {}
+    index = np.pad(index, widths, shown.get(params.mode, "constant"), **constant).reshape(-1)
+    if rule == "vjp":
+        total, inside = np.zeros(x.size, dtype=np.float64), index >= 0
+        np.add.at(total, index[inside], arrays[-1].reshape(-1).astype(np.float64)[inside])
+        return [total.reshape(x.shape)]
+    cells = arrays[-1].reshape(-1)
+    around = np.array([params.value if rule == "forward" else 0]).astype(cells.dtype)
+    return [np.concatenate([cells, around])[index].reshape(params.out_shape(x.shape))]
+
+
 def expected(name: str, rule: str, params: Any, arrays: Sequence[Array]) -> list[Array]:
     """What a rule of an operator gives, in the dtype it has, rounded once."""
     if name in POOLINGS:
         found = of_pooling(name, rule, params, arrays)
+    elif name == "extend":
+        found = of_extension(rule, params, arrays)
     elif name in ("pad", "unpad"):
         found = of_padding(name, rule, params, arrays)
     elif name == "relu":

@@ -155,6 +155,8 @@ FITTING: dict[str, str] = {
     "empty": "'zero'; 'raise'",
     "beta": "1; 2.5; -1; Fraction(1, 2); 1e-300; 1e300",
     "out": "None; np.empty((2, 4, 2, 2), np.float32); np.empty((2, 4, 1, 1), np.float32); np.empty((2, 4, 4, 4), np.float32)",
+    "mode": "'constant'; 'reflect'; 'replicate'; 'circular'",
+    "value": "0; 1; -2.5; Fraction(1, 3); float('nan')",
     "output_padding": "0; 1; (0, 1)",
     "groups": "1; 2; 4",
     "rank": "1; 2; 3",

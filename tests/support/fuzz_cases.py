@@ -19,8 +19,10 @@ from support.exact import BFLOAT16, DTYPES, FLOATS
 from windowgrad.autograd.arrays.records import EachParams
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
 from windowgrad.params import (
+    BORDERS,
     TIES,
     ConvParams,
+    ExtendParams,
     MaxParams,
     MeanParams,
     MinParams,
@@ -42,6 +44,7 @@ OPERATORS = {
     "conv": 5,
     "conv_transpose": 4,
     "pad": 0.5,
+    "extend": 0.5,
     "unpad": 0.5,
     "relu": 0.5,
 }
@@ -247,11 +250,24 @@ def padding(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
     return kind(around), ((*leads(rng), *(grown if op == "unpad" else spatial)),)
 
 
+def extension(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
+    spatial, mode = sizes(rng, rank_of(rng), 200), one_of(rng, BORDERS)
+    around: Any = [tuple(int(rng.integers(0, 2 * min(n, 8) + 2)) for _ in range(2)) for n in spatial]
+    return ExtendParams(around, mode, int(rng.integers(0, 2)) if mode == "constant" else 0), ((*leads(rng), *spatial),)
+
+
 def elementwise(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
     return EachParams(), ((*leads(rng), *sizes(rng, rank_of(rng), 2000)),)
 
 
-DRAWN = {"conv": convolution, "conv_transpose": convolution, "pad": padding, "unpad": padding, "relu": elementwise}
+DRAWN = {
+    "conv": convolution,
+    "conv_transpose": convolution,
+    "pad": padding,
+    "extend": extension,
+    "unpad": padding,
+    "relu": elementwise,
+}
 
 
 def is_small(op: str, params: Any, shapes: tuple[Shape, ...]) -> bool:
@@ -262,7 +278,7 @@ def is_small(op: str, params: Any, shapes: tuple[Shape, ...]) -> bool:
         return False
     if max(math.prod(out), math.prod(shapes[0])) > 30_000:
         return False
-    if op in ("pad", "unpad", "relu"):
+    if op in ("pad", "extend", "unpad", "relu"):
         return True
     if op in ("conv", "conv_transpose"):
         pixels = math.prod(max(1, n) for n in (out if op == "conv" else shapes[0]))  # the weight of an empty batch is made too

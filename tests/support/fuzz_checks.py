@@ -196,7 +196,7 @@ def may_be_refused(case: Case, error: WindowgradError) -> bool:
 def known(case: Case, arrays: Sequence[Array]) -> list[Array] | None:
     """What the results are, if the reference can tell to the bit."""
     picks = case.op in ("pad", "unpad", "relu") or (
-        case.op in ("max_pool", "min_pool") and case.rule in ("forward", "with_indices")
+        case.op in ("max_pool", "min_pool", "extend") and case.rule in ("forward", "with_indices")
     )
     if case.op == "smooth_max_pool" or (case.values == "wild" and not picks):
         return None

@@ -47,6 +47,8 @@ POOLING = (
     case("global_avg_pool", lambda x: wg.global_avg_pool(x, 2, keepdims=False), (2, 3, 4)),
     case("global_smooth_max_pool1d", lambda x: wg.global_smooth_max_pool1d(x, beta=0.25), (2, 6)),
     case("pad", lambda x: wg.pad(x, ((1, 0), (0, 2))), (2, 3, 4)),
+    case("pad with ones", lambda x: wg.pad(x, ((1, 0), (0, 2)), value=1), (2, 3, 4)),
+    case("pad, reflected", lambda x: wg.pad(x, ((1, 0), (0, 7)), "reflect"), (2, 3, 4)),
     case("unpad", lambda x: wg.unpad(x, ((1, 0), (0, 2))), (2, 3, 4)),
 )
 CONVOLUTION = (

@@ -160,6 +160,13 @@ def pad_forward(params: Any, x: Any) -> Any:
     return np.pad(x, ((0, 0),) * (x.ndim - len(params.padding)) + params.padding, constant_values=0)
 
 
+def extend_forward(params: Any, x: Any) -> Any:
+    """NumPy's own: for objects too, and as often around as needed."""
+    modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    options = {"constant_values": params.value} if params.mode == "constant" else {}
+    return np.pad(x, ((0, 0),) * (x.ndim - len(params.padding)) + params.padding, modes[params.mode], **options)
+
+
 def unpad_forward(params: Any, x: Any) -> Any:
     for axis, (lo, hi) in enumerate(params.padding, start=x.ndim - len(params.padding)):
         x = np.take(x, range(lo, x.shape[axis] - hi), axis=axis)
@@ -174,5 +181,6 @@ FORWARD = {
     "conv": conv_forward,
     "conv_transpose": transpose_forward,
     "pad": pad_forward,
+    "extend": extend_forward,
     "unpad": unpad_forward,
 }

@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 from support import oracle
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
 from windowgrad.params import (
+    BORDERS,
     TIES,
     ConvParams,
+    ExtendParams,
     MaxParams,
     MeanParams,
     MinParams,
@@ -246,6 +248,17 @@ def paddings(draw: st.DrawFn, kind: type[PadParams]) -> tuple[PadParams, Shapes]
     return kind(padding), ((*draw(leads()), *(grown if kind is UnpadParams else spatial)),)
 
 
+@st.composite
+def extensions(draw: st.DrawFn) -> tuple[ExtendParams, Shapes]:
+    """Borders that go around several times among them."""
+    spatial = draw(spatial_sizes(draw(st.integers(1, 3))))
+    most = 9 if len(spatial) == 1 else 4
+    padding: Any = [draw(st.tuples(st.integers(0, most), st.integers(0, most))) for _ in spatial]
+    mode = draw(st.sampled_from(BORDERS))
+    value = draw(st.sampled_from([0, 1])) if mode == "constant" else 0
+    return ExtendParams(padding, mode, value), ((*draw(leads()), *spatial),)
+
+
 SITUATIONS: dict[str, st.SearchStrategy[tuple[Any, Shapes]]] = {
     "max_pool": pooled(max_params),
     "min_pool": pooled(min_params),
@@ -254,6 +267,7 @@ SITUATIONS: dict[str, st.SearchStrategy[tuple[Any, Shapes]]] = {
     "conv": convolutions(),
     "conv_transpose": transposed_convolutions(),
     "pad": paddings(PadParams),
+    "extend": extensions(),
     "unpad": paddings(UnpadParams),
 }
 """By operator: parameters, and shapes of the inputs they fit."""
@@ -268,6 +282,7 @@ ORDINARY: dict[str, tuple[Any, Shapes]] = {
     "conv": (ConvParams(PLAIN), ((2, 3, 4, 5), (6, 3, 2, 2), (6,))),
     "conv_transpose": (TransposeParams(PLAIN), ((2, 3, 4, 5), (3, 6, 2, 2), (6,))),
     "pad": (PadParams(((1, 2), (0, 1))), ((2, 3, 4, 5),)),
+    "extend": (ExtendParams(((1, 2), (0, 6)), "reflect"), ((2, 3, 4, 5),)),
     "unpad": (UnpadParams(((1, 2), (0, 1))), ((2, 3, 4, 5),)),
 }
 """By operator: one plain call in the plane, with a batch of two."""

@@ -67,6 +67,8 @@ def convolutions(rank: int) -> list[Case]:
 REST = [
     Case("max_pool", lambda x: wg.max_pool(x, (2, 1, 2, 2), ties="split"), ((3, 2, 3, 4),)),
     Case("pad", lambda x: wg.pad(x, ((0, 2), 1)), ((2, 3, 4),)),
+    Case("pad with ones", lambda x: wg.pad(x, ((0, 2), 1), value=1), ((2, 3, 4),)),
+    Case("pad, reflected", lambda x: wg.pad(x, ((0, 5), 1), "reflect"), ((2, 3, 4),)),
     Case("unpad", lambda x: wg.unpad(x, ((0, 2), 1)), ((2, 3, 4),)),
     Case("global_max_pool of everything", lambda x: wg.global_max_pool(x, 2, keepdims=False), ((3, 4),)),
 ]

@@ -10,5 +10,6 @@ A = TypeVar("A")
 
 Ties = Literal["first", "all", "split"]
 Empty = Literal["zero", "raise"]
+Border = Literal["constant", "reflect", "replicate", "circular"]
 Pair: TypeAlias = tuple[A | None, A | None] | None
 Bins = int | None | Sequence[int | None]

@@ -38,6 +38,8 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
             unknown = f"{name}: a Dask array with chunks of unknown sizes, {each.shape}"
             raise KindError(f"{unknown}; call {name}.compute_chunk_sizes()")
     check_shapes(rule, params, names, [(each.shape, each.dtype) for each in arrays], stored=False)
+    params = params if any(each.dtype == object for each in arrays) else params.machine()
+    params.check_dtypes(*(each.dtype for each in arrays))
     given = [each if isinstance(each, da.Array) else lazily(name, each) for name, each in zip(names, arrays, strict=True)]
     if op.native:
         return array_ops.compute(op, rule, params, given, needs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,9 +11,9 @@ import numpy as np
 
 from windowgrad.bridges.jax.rules import bind, pulled, pushed
 from windowgrad.dispatch import argument_names, check_array, computes_itself, route
-from windowgrad.dtypes import machine_float, native
+from windowgrad.dtypes import native
 from windowgrad.errors import KindError
-from windowgrad.params import Params, SmoothParams
+from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
 ALIKE = (
@@ -54,7 +53,7 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     if not {compute, None}.issuperset(map(computes_itself, classes)):
         return NotImplemented  # it is for the other kind of array to say what they are together
     given = [as_jax(name, a) for name, a in zip(names, arrays, strict=True)]
-    params = plain(params)
+    params = params.machine()  # plain values only, so that it can be part of the keys of JAX's caches
     route(op, rule, params, *((a.shape, a.dtype) for a in given))  # refuses what NumPy arrays of these kinds are refused for
     if rule == "jvp":
         half = len(given) // 2
@@ -78,10 +77,3 @@ def as_jax(name: str, array: Any) -> jax.Array:
     if array.dtype.kind == "O":
         raise KindError(f"{name}: unsupported dtype object together with a JAX array")
     return jnp.asarray(native(array))
-
-
-def plain(params: Params) -> Params:
-    """The record with nothing in it but plain values, so that it can stand in the keys of JAX's caches."""
-    if isinstance(params, SmoothParams) and not params.lasting:
-        return replace(params, beta=machine_float("beta", params.beta))
-    return params

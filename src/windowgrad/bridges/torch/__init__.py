@@ -8,7 +8,6 @@ windowgrad.bridges.torch.nn.replace_pooling(model)       a model with its layers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,9 +16,8 @@ from torch.overrides import handle_torch_function, has_torch_function
 from windowgrad.bridges.torch import graph, recorded
 from windowgrad.bridges.torch.rules import RULES, applied, are_unwatched, ordinary, spread
 from windowgrad.dispatch import argument_names
-from windowgrad.dtypes import machine_float
 from windowgrad.errors import KindError
-from windowgrad.params import Params, SmoothParams
+from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
 INSTEAD = {
@@ -50,8 +48,7 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
             raise KindError(
                 f"{name}: must be a tensor like the others, not {type(given).__name__}; call torch.as_tensor({name})"
             )
-    if not params.lasting and isinstance(params, SmoothParams):
-        params = replace(params, beta=machine_float("beta", params.beta))  # tensors hold no fractions
+    params = params.machine()  # tensors hold no fractions
     if facts.autocasts and rule == "forward" and torch.is_autocast_enabled("cpu"):
         arrays = autocast(arrays)
     wanted = (needs or (True,) * (len(arrays) - 1)) if rule == "vjp" else ()
