@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from support.strategies import Cells, arrays, mapped
 from windowgrad.autograd.arrays import ARRAY_OPS
 from windowgrad.autograd.arrays import records as r
+from windowgrad.autograd.arrays.normalise import NormaliseParams
 from windowgrad.ops import routed
 from windowgrad.spec import Op
 from windowgrad.spec.scalar import zero_like
@@ -77,6 +79,13 @@ def on_axis(draw: st.DrawFn, record: Callable[[int], Any]) -> tuple[Any, Shapes]
 
 
 @st.composite
+def channels(draw: st.DrawFn) -> tuple[Any, Shapes]:
+    x = draw(shapes(least=1))
+    axis = draw(st.integers(-len(x), len(x) - 1))
+    return NormaliseParams(axis, Decimal("0.25")), (x, (x[axis],), (x[axis],))
+
+
+@st.composite
 def repeated(draw: st.DrawFn, back: bool) -> tuple[Any, Shapes]:
     whole = draw(shapes())
     part = draw(broadcast_from(whole))
@@ -93,13 +102,14 @@ def alike(params: Any) -> Drawn:
 
 SITUATIONS: dict[str, Drawn] = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide"), pairs()),
-    **dict.fromkeys(("negative", "relu", "exp", "log", "tanh", "sigmoid"), alone(r.EachParams())),
+    **dict.fromkeys(("negative", "relu", "relu6", "exp", "log", "tanh", "sigmoid", "inverse_root"), alone(r.EachParams())),
     **dict.fromkeys(("sum", "mean"), reductions()),
     "matmul": products(),
     "reshape": reshapings(),
     "flatten": on_axis(r.FlattenParams),
     "transpose": permutations(),
     "log_softmax": on_axis(r.SoftmaxParams),
+    "batch_norm": channels(),
     "mse": alike(r.MseParams()),
     "gate": alike(r.AlikeParams()),
     "cast": alone(r.CastParams(np.dtype(object))),
@@ -131,7 +141,7 @@ def cases(draw: st.DrawFn, op: Op, scalars: Cells, tangents: Cells | None = None
 
 def domain(name: str, place: int, scalars: Cells) -> Cells:
     """Logarithms of positive numbers only, and no division by zero."""
-    if name == "log":
+    if name in ("log", "inverse_root"):
         return mapped(scalars, lambda a: abs(a) + type(a)(1) / 3)
     return mapped(scalars, lambda a: a or type(a)(1) / 3) if (name, place) == ("divide", 1) else scalars
 

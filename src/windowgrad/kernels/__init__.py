@@ -5,7 +5,7 @@ vector/       vectors of numbers for Numba kernels: loads, stores, arithmetic, s
 arrays.py     arrays of any layout and dtype as the flat arrays that kernels read and write
 pool/         plans and passes that all pooling shares; max/, mean/ and smooth/ hold the kernels
 conv/         convolution: entry, choice of a kernel; gemm/, pointwise/ and depthwise/ hold the kernels
-elementwise/  relu and padding
+elementwise/  relu, padding and batch normalisation
 
 `entry.py` of a folder has the functions that `ops` names: `<operator>_<rule>(params, *arrays)`.
 """

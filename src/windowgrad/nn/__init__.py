@@ -7,13 +7,17 @@ y = model(params, x)
 
 from windowgrad.nn import pooling
 from windowgrad.nn.files import load, load_extra, save
+from windowgrad.nn.fold import fold
 from windowgrad.nn.layer import Layer
-from windowgrad.nn.layers import Conv, ConvTranspose, Flatten, Linear, ReLU, Tanh
+from windowgrad.nn.layers import Conv, ConvTranspose, Flatten, Linear, ReLU, ReLU6, Tanh
+from windowgrad.nn.normalise import BatchNorm
 from windowgrad.nn.optimise import Optimiser, adam, sgd
 from windowgrad.nn.pooling import *  # noqa: F403  # its __all__ is the list of pooling layers, in one place
+from windowgrad.nn.residual import Residual
 from windowgrad.nn.sequential import Sequential
 
 __all__ = [
+    "BatchNorm",
     "Conv",
     "ConvTranspose",
     "Flatten",
@@ -21,9 +25,12 @@ __all__ = [
     "Linear",
     "Optimiser",
     "ReLU",
+    "ReLU6",
+    "Residual",
     "Sequential",
     "Tanh",
     "adam",
+    "fold",
     "load",
     "load_extra",
     "save",

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,9 @@ Shape: TypeAlias = tuple[int, ...]
 
 class Layer(ABC):
     """An immutable description of a layer. It holds no parameters: `init` returns them, and every call is given them."""
+
+    statistics: ClassVar[tuple[str, ...]] = ()
+    """The names of parameters that are measured in training, not learnt: no gradient goes to them."""
 
     # --- what a layer says of itself ---
 
@@ -70,6 +73,14 @@ class Layer(ABC):
             shape = shape_of("x", x)
             return self.apply(checked(params, self.sizes(shape), shape), x)
 
+    def train(self, params: Any, x: Any) -> tuple[Any, Any]:
+        """(the output as in training, the parameters with new statistics). Nothing is changed in place.
+
+        Only a layer with statistics, such as `BatchNorm`, computes something else in training; all others give
+        `self(params, x)` and `params`.
+        """
+        return self(params, x), params
+
     def summary(self, in_shape: Shape) -> str:
         """A table of every layer's output shape, parameters and multiply-adds, with totals, to be printed."""
         shape = shape_given(in_shape)
@@ -78,7 +89,8 @@ class Layer(ABC):
     def rows(self, in_shape: Shape, place: str) -> list[Row]:
         """The rows of the layer in the table; `place` is its position, as in `params`."""
         out = self.out_shape(in_shape)
-        parameters = sum(math.prod(size) for size in self.sizes(in_shape).values())
+        learnt = (size for name, size in self.sizes(in_shape).items() if name not in self.statistics)
+        parameters = sum(map(math.prod, learnt))
         return [Row(place, repr(self), out, parameters, self.work(in_shape))]
 
     def __repr__(self) -> str:

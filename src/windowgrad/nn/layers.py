@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from windowgrad.arguments import Padding, Size, as_int, flag, ints
 from windowgrad.autograd.arrays import add, flatten, matmul, relu, tanh, transpose
+from windowgrad.autograd.arrays.functions import relu6
 from windowgrad.autograd.arrays.records import FlattenParams
 from windowgrad.errors import KindError, OptionError, WindowError, show
 from windowgrad.functional import conv, conv_transpose
@@ -140,6 +141,17 @@ class ReLU(Layer):
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
         return relu(x)
+
+
+@dataclass(frozen=True, repr=False)
+class ReLU6(Layer):
+    """min(max(x, 0), 6), elementwise; the derivative at 0 and at 6 is 0."""
+
+    def result(self, shape: Shape) -> Shape:
+        return shape
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return relu6(x)
 
 
 @dataclass(frozen=True, repr=False)

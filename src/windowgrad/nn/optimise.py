@@ -43,13 +43,13 @@ class Optimiser(ABC):
 
 def sgd(learning_rate: float, momentum: float = 0.0) -> Optimiser:
     """Stochastic gradient descent, with momentum if it is not 0: velocity = momentum · velocity + gradient."""
-    return SGD(_between("learning_rate", learning_rate, math.inf), _between("momentum", momentum, 1))
+    return SGD(between("learning_rate", learning_rate, math.inf), between("momentum", momentum, 1))
 
 
 def adam(learning_rate: float, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimiser:
     """Adam: running means of the gradients and of their squares, both with bias correction."""
-    rate, least = _between("learning_rate", learning_rate, math.inf), _between("eps", eps, math.inf)
-    return Adam(float(rate), float(_between("b1", b1, 1)), float(_between("b2", b2, 1)), float(least))
+    rate, least = between("learning_rate", learning_rate, math.inf), between("eps", eps, math.inf)
+    return Adam(float(rate), float(between("b1", b1, 1)), float(between("b2", b2, 1)), float(least))
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def _is_beyond_floats(value: Any) -> bool:
         return True
 
 
-def _between(name: str, value: Any, most: float) -> Any:
+def between(name: str, value: Any, most: float) -> Any:
     """A number from 0 to less than `most`; NumPy's become Python's, which leave an array its dtype."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise KindError(f"{name}={show(value)}: must be a number, not {type(value).__name__}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -33,6 +33,20 @@ class Sequential(Layer):
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self.layers))})"
 
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers)
+
+    @overload
+    def __getitem__(self, place: int) -> Layer: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequential: ...
+    def __getitem__(self, place: int | slice) -> Layer:
+        """A layer, or a `Sequential` of some; its parameters are the same entry, or slice, of `params`."""
+        return Sequential(*self.layers[place]) if isinstance(place, slice) else self.layers[place]
+
     def result(self, shape: Shape) -> Shape:
         for place, layer in enumerate(self.layers):
             with self._at(place):
@@ -56,6 +70,20 @@ class Sequential(Layer):
 
     def __call__(self, params: Any, x: Any) -> Any:
         """The output for `x`, an array of any kind or a variable of a tape, with these parameters."""
+        self._check(params, x)
+        return self.apply(params, x)
+
+    def train(self, params: Any, x: Any) -> tuple[Any, tuple[Any, ...]]:
+        """(the output as in training, the parameters with new statistics), layer by layer."""
+        self._check(params, x)
+        new = []
+        for place, (layer, own) in enumerate(zip(self.layers, params, strict=True)):
+            with self._at(place):
+                x, changed = layer.train(own, x)
+                new.append(changed)
+        return x, tuple(new)
+
+    def _check(self, params: Any, x: Any) -> None:
         shape_of("x", x)
         if not isinstance(params, (tuple, list)):
             wanted = f"a tuple with one entry for each of {counted('layer', len(self.layers))}"
@@ -63,7 +91,6 @@ class Sequential(Layer):
         if len(params) != len(self.layers):
             has = f"has {counted('entry', len(params))}, must have {len(self.layers)}, one per layer"
             raise WindowError(f"Sequential: params {has}")
-        return self.apply(params, x)
 
     def apply(self, params: Sequence[Any], x: Any) -> Any:
         for place, (layer, own) in enumerate(zip(self.layers, params, strict=True)):

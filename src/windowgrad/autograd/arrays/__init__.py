@@ -17,7 +17,7 @@ from windowgrad.autograd.arrays.arithmetic import (
     negative,
     subtract,
 )
-from windowgrad.autograd.arrays.functions import EXP, GATE, LOG, RELU, SIGMOID, TANH, exp, log, relu, sigmoid, tanh
+from windowgrad.autograd.arrays.functions import EXP, GATE, LOG, RELU, RELU6, SIGMOID, TANH, exp, log, relu, sigmoid, tanh
 from windowgrad.autograd.arrays.losses import (
     CROSS_ENTROPY,
     LOG_SOFTMAX,
@@ -28,6 +28,7 @@ from windowgrad.autograd.arrays.losses import (
     log_softmax,
     mse,
 )
+from windowgrad.autograd.arrays.normalise import BATCH_NORM, INVERSE_ROOT
 from windowgrad.autograd.arrays.reductions import MEAN, SUM, mean, sum  # noqa: A004  # NumPy's name for it
 from windowgrad.autograd.arrays.rules import BROADCAST_TO, CAST, SUM_TO
 from windowgrad.autograd.arrays.shapes import FLATTEN, RESHAPE, TRANSPOSE, flatten, reshape, transpose
@@ -75,6 +76,9 @@ ARRAY_OPS: tuple[Op, ...] = (
     LOG_SOFTMAX,
     CROSS_ENTROPY,
     MSE,
+    # what layers are made of
+    RELU6,
+    BATCH_NORM,
     # what their derivatives need
     CAST,
     BROADCAST_TO,
@@ -82,4 +86,5 @@ ARRAY_OPS: tuple[Op, ...] = (
     GATE,
     PICK,
     PLACE,
+    INVERSE_ROOT,
 )

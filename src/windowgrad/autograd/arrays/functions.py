@@ -1,4 +1,4 @@
-"""Elementwise functions: relu, exp, log, tanh and sigmoid. NaN stays NaN."""
+"""Elementwise functions: relu, relu6, exp, log, tanh and sigmoid. NaN stays NaN."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from windowgrad.interrupts import put_off
 from windowgrad.loading import loading
 from windowgrad.params import Params
 from windowgrad.spec import order, scalar
+from windowgrad.spec.minimum import less
 
 A = TypeVar("A")
 LEAST = 1 << 14  # cells; with fewer NumPy is fast enough
@@ -78,6 +79,16 @@ def sigmoid(x: A) -> A:
         raise
 
 
+def relu6(x: A) -> A:
+    """min(max(x, 0), 6), elementwise; the derivative at 0 and at 6 is 0."""
+    try:
+        y: A = run(RELU6, "forward", EACH, operand(x))
+        return y
+    except WindowgradError as error:
+        show_call(error, relu6, locals())
+        raise
+
+
 def gate(x: Any, dx: Any) -> Any:
     """dx where x is greater than 0 (or NaN), and 0 elsewhere: the derivative of relu, linear in dx."""
     return run(GATE, "forward", ALIKE, x, dx)
@@ -92,6 +103,10 @@ def positive(a: Any) -> bool:
 
 def relu_cell(a: Any) -> Any:
     return order.extreme((scalar.zero_like(a), a), scalar.greater, "max")
+
+
+def relu6_cell(a: Any) -> Any:
+    return order.extreme((relu_cell(a), scalar.zero_like(a) + 6), less, "min")
 
 
 def gate_cell(a: Any, da: Any) -> Any:
@@ -158,6 +173,19 @@ def _relu_push(params: Params, x: Any, dx: Any) -> Any:
 
 def _relu_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
     return (gate(x, g),)
+
+
+def _relu6(params: Params, x: Array) -> Any:
+    y = _relu(params, x)
+    return np.minimum(y, np.asarray(6, y.dtype), out=y)
+
+
+def _relu6_push(params: Params, x: Any, dx: Any) -> Any:
+    return gate(x, gate(subtract(6, x), dx))
+
+
+def _relu6_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
+    return (_relu6_push(params, x, g),)
 
 
 @cache
@@ -234,6 +262,7 @@ def _sigmoid_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
 
 
 RELU = native_op("relu", EachParams, _relu, partial(by_cell, relu_cell), _relu_push, _relu_pull)
+RELU6 = native_op("relu6", EachParams, _relu6, partial(by_cell, relu6_cell), _relu6_push, _relu6_pull)
 GATE = native_op("gate", AlikeParams, _gate, partial(by_cell, gate_cell), _gate_push, _gate_pull, inputs=("x", "dx"))
 EXP = native_op("exp", EachParams, partial(by_float, np.exp), partial(by_cell, exp_cell), _exp_push, _exp_pull, exact=False)
 LOG = native_op("log", EachParams, partial(by_float, np.log), partial(by_cell, log_cell), _log_push, _log_pull, exact=False)
