@@ -15,8 +15,9 @@ from windowgrad.kernels.arrays import Array, added, computed, finished, flat, or
 from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
 from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
-from windowgrad.kernels.pool.max import winner_strips
-from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least
+from windowgrad.kernels.pool.long_rows import is_long, is_plain
+from windowgrad.kernels.pool.max import long_rows, winner_strips
+from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least, sum_dtype
 from windowgrad.kernels.pool.max.many_rows import max_axes
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
@@ -54,6 +55,11 @@ def taken(params: MaxParams, x: Array, values: Array, found: Array, dtype: Any, 
 
 
 def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
+    plain = is_plain(x, computed(x.dtype)) and (out is None or is_plain(out, x.dtype))
+    if plain and is_long(params.geometry, x.shape):
+        y = empty(out_shape(params.geometry, x.shape), x.dtype) if out is None else out
+        long_rows.tops(params.geometry, x, y)
+        return y
     by_axes = has_many_rows(params.geometry)
     if (cut := blocks(params.geometry, x, computed(x.dtype), by_axes=by_axes)) is not None:
         y = empty(out_shape(params.geometry, x.shape), x.dtype) if out is None else out
@@ -146,6 +152,9 @@ def max_saves(params: MaxParams, *kinds: Kind) -> Kind | None:
 def saved_kind(geometry: Geometry, ties: str, shape: tuple[int, ...], dtype: Any) -> Kind | None:
     if ties != "first" and not isinstance(geometry, Global):
         return None
+    if is_long(geometry, shape):
+        codes = long_rows.code_dtype(geometry)
+        return None if codes is None else (out_shape(geometry, shape), codes)
     copies = math.prod(shape) > COPIED and dtype != comparable(dtype) and dtype.kind != "b"
     cut = cut_up(geometry, shape, 1, copies, False, True)
     if cut is not None and not cut.has_whole_planes:
@@ -159,9 +168,16 @@ def saved_kind(geometry: Geometry, ties: str, shape: tuple[int, ...], dtype: Any
 
 def max_saving(params: MaxParams, x: Array) -> tuple[Array, Array]:
     """The maximum, and the tap that won each output (`winner_codes`)."""
+    if is_plain(x, comparable(x.dtype)) and is_long(params.geometry, x.shape):
+        y = empty(out_shape(params.geometry, x.shape), x.dtype)
+        return y, long_rows.codes(params.geometry, x, y)
     if (cut := blocks(params.geometry, x, comparable(x.dtype))) is not None:
         kind = saved_kind(params.geometry, params.ties, x.shape, x.dtype)
         assert kind is not None
+        if is_long(params.geometry, x.shape):
+            y, saved = empty(kind[0], x.dtype), empty(*kind)
+            cut.fill((y, saved), (x,), lambda block, x, out: max_saving(within(params, block), x))
+            return y, saved
         if not cut.has_whole_planes:  # only because of its layout
             return max_saving(params, np.ascontiguousarray(x))
         lead = x.ndim - params.geometry.rank
@@ -193,6 +209,8 @@ def found_codes(params: MaxParams, x: Array, values: Array, y: Array) -> Array:
 
 
 def max_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+    if params.ties == "first" and (gx := long_rows.gradient(params.geometry, x, g, saved)) is not None:
+        return (gx,)
     by_x, by_g = (x, comparable(x.dtype)), (g, summed(g.dtype), x.shape)
     if (cut := blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)) is not None:
         leading = x.ndim - params.geometry.rank
@@ -235,11 +253,6 @@ def payment(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> tupl
         return winner_gather, packed, int(packed[0])
     packed = scatter_plan(geometry, spatial, channels)
     return winner_scatter, packed, int(packed[6])
-
-
-def sum_dtype(primal: Any, dtype: Any) -> Any:
-    """The dtype in which a gradient of `dtype` is summed: float64 beside cells of eight bytes."""
-    return np.float32 if max(comparable(primal).itemsize, computed(dtype).itemsize) == 4 else np.float64
 
 
 def of_planes(params: MaxParams, x: Array, wanted: bool = True) -> tuple[Array, Array]:

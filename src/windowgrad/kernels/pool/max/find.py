@@ -49,6 +49,11 @@ def comparable(dtype: Any, itemsize: int = 4) -> Any:
     return found if found.itemsize >= itemsize else np.dtype(f"{'f' if is_float(found) else 'i'}{itemsize}")
 
 
+def sum_dtype(primal: Any, dtype: Any) -> Any:
+    """The dtype in which a gradient of `dtype` is summed: float64 beside cells of eight bytes."""
+    return np.float32 if max(comparable(primal).itemsize, computed(dtype).itemsize) == 4 else np.float64
+
+
 def carried(dtype: Any) -> Array:
     """An empty array of the dtype in which kernels carry names: an integer as wide as the cells."""
     return np.empty(0, np.int32 if dtype.itemsize == 4 else np.int64)

@@ -165,7 +165,7 @@ def unpacked_rows(packed: Any) -> Any:
     number = later(ptr, rows + 1)
     name = later(number, ptr[rows])
     used = later(name, ptr[rows])
-    offset = later(used, plane // line.width)
+    offset = later(used, (plane + line.width - 1) // line.width)  # planes of one row may overlap
     tap_name = later(offset, taps)
     window = later(tap_name, taps)
     tap = later(window, edges)

@@ -6,7 +6,9 @@ of the strip are added there while it is in the nearest caches.
 
 Where each winner is, is found by vectors for many outputs before the first of them is added: the numbers of its taps along
 three axes by multiplications, where a look into a table for each output took a third longer. Only rows at the edges of a strip
-look whether a winner is within it.
+look whether a winner is within it; in a section of a long row (`long_rows`), only windows that reach out of it. Where many
+windows see a cell, neighbours often have one winner: its sum then stays in a register, for an addition in memory waits for the
+one before it.
 """
 
 from __future__ import annotations
@@ -45,8 +47,14 @@ SHIFT = 16
 NOWHERE = -(1 << 40)
 """Where the winner of a window is that has none."""
 
-HEAD = 14
+OVERLAP = 16
+"""From so many windows over a cell of a row on, winners of neighbours are the same so often that a jump for each pays."""
+
+HEAD = 17
 """Numbers before the lists."""
+
+APART = 14
+"""Which of them says how many outputs are between the first ones of two planes."""
 
 
 def scatter_plan(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> Array:
@@ -76,10 +84,21 @@ def made(geometry: Geometry, spatial: tuple[int, ...], channels: int, uncut: int
         strips = np.array([[0, p.plane_in // p.width, 0, len(rows), 0, 0]])
     head = [len(rows), len(columns), p.width * channels, p.plane_in * channels, span, len(offsets), len(strips)]
     head += [int(columns.min(initial=0)), *(factors(axes, sizes) if codes.dtype == np.uint8 else NO_FACTORS)]
+    reach = int(offsets.max(initial=0)) + 1 if len(axes) == 1 and codes.none < 0 and not codes.are_places else 0
+    last = codes.axes[-1]
+    head += [p.plane_out * channels, reach, int(channels == 1 and last.taps > OVERLAP * max(last.stride, 1))]
     return np.concatenate([head, rows, halves(columns), offsets, strips.ravel()]).astype(np.int64)
 
 
 kept = keep(made)
+
+
+def with_apart(plan: Array, apart: int) -> Array:
+    """The plan for planes whose outputs overlap."""
+    found = plan.copy()
+    found[APART] = apart
+    return found
+
 
 NO_FACTORS = [0] * 6
 
@@ -137,6 +156,20 @@ def locate(typing: Any, codes: Any, begins: Any, factors: Any, places: Any, coun
 
 
 @helper
+def add_runs(cells: Any, places: Any, paid: Any, count: int) -> None:
+    """cells[places] += paid, where neighbours often have one place; there is at least one."""
+    place = places[0]
+    total = cells[place]
+    for k in range(count):
+        if places[k] != place:
+            cells[place] = total
+            place = places[k]
+            total = cells[place]
+        total += paid[k]
+    cells[place] = total
+
+
+@helper
 def scatter_row(codes: Any, g: Any, out: int, cells: Any, line: Any) -> None:
     """The gradients of a row of outputs to their winners; `cells` are counted from where the row of windows begins."""
     done = 0
@@ -145,8 +178,11 @@ def scatter_row(codes: Any, g: Any, out: int, cells: Any, line: Any) -> None:
         for j in range(0, done, AT_ONCE):
             count, paid = min(AT_ONCE, done - j), later(g, j)
             locate(later(codes, j), later(line.begins, j), later(line.factors, 1), line.places, count)
-            for k in range(count):
-                cells[line.places[k]] += paid[k]
+            if line.overlap:
+                add_runs(cells, line.places, paid, count)
+            else:
+                for k in range(count):
+                    cells[line.places[k]] += paid[k]
     for j in range(done, out):
         cells[line.begins[j] + line.offsets[codes[j]]] += g[j]
 
@@ -161,6 +197,25 @@ def scatter_some(codes: Any, g: Any, out: int, cells: Any, own: int, end: int, b
 
 
 @helper
+def scatter_section(codes: Any, g: Any, out: int, cells: Any, end: int, reach: int, line: Any) -> None:
+    """A row of which the first and the last windows may reach out of the cells, which are `end`."""
+    low, high = 0, out
+    while low < out and line.begins[low] < 0:
+        low += 1
+    while high > low and line.begins[high - 1] + reach > end:
+        high -= 1
+    scatter_some(codes, g, low, cells, 0, end, 0, line)
+    scatter_row(later(codes, low), later(g, low), high - low, cells, line_from(line, low))
+    scatter_some(later(codes, high), later(g, high), out - high, cells, 0, end, 0, line_from(line, high))
+
+
+@helper
+def line_from(line: Any, first: int) -> Any:
+    """The windows from one on."""
+    return Line(later(line.begins, first), line.offsets, line.factors, line.places, line.overlap)
+
+
+@helper
 def scatter_places(codes: Any, g: Any, out: int, cells: Any, own: int, end: int) -> None:
     """The same, where codes are places."""
     for j in range(out):
@@ -170,12 +225,16 @@ def scatter_places(codes: Any, g: Any, out: int, cells: Any, own: int, end: int)
 
 
 class Line(NamedTuple):
-    """Where the windows of a row begin, how far from there each tap is, the same as `factors`, and room for AT_ONCE places."""
+    """Where the windows of a row begin, how far from there each tap is, the same as `factors`, and room for AT_ONCE places.
+
+    `overlap` says that neighbours often have one winner.
+    """
 
     begins: Any
     offsets: Any
     factors: Any
     places: Any
+    overlap: int
 
 
 @kernel
@@ -186,7 +245,7 @@ def winner_scatter(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int
     row_begins = later(head, HEAD)
     begins = later(row_begins, rows)
     offsets = later(begins, (out + 1) // 2)
-    line = Line(narrow(begins), offsets, later(head, 8), address(space))
+    line = Line(narrow(begins), offsets, later(head, 8), address(space), head[16])
     strips = later(offsets, taps)
     codes, g, gx = address(codes), address(g), address(gx)
     for job in range(first, last):
@@ -194,10 +253,12 @@ def winner_scatter(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int
         cells, own, end = later(gx, p * plane), strip.first * width, strip.last * width
         clear(cells, own, end)
         for row in range(strip.low, strip.high):
-            at, begin = (p * rows + row) * out, row_begins[row]
+            at, begin = p * head[APART] + row * out, row_begins[row]
             some, more = later(codes, at), later(g, at)
             if taps == 0:
                 scatter_places(some, more, out, cells, own, end)
+            elif head[15] and count == 1:
+                scatter_section(some, more, out, cells, end, head[15], line)
             elif (count == 1 and span < -NOWHERE) or (begin + least >= own and begin + span <= end):
                 scatter_row(some, more, out, later(cells, begin), line)
             else:

@@ -115,7 +115,7 @@ def winner_search(
     """
     line, windows, _ = unpacked(plan)
     names, wanted = unpacked_names(packed, windows.rows, line.out), len(y) > 0
-    count, slid = len(strips), windows.plane == line.width and overlap_much(line, windows)
+    count, slid = len(strips), windows.rows == 1 and windows.ptr[1] == 1 and overlap_much(line, windows)
     cells, queue = 0 if slid else whole(line.width, x), np.empty(line.width if slid else 0, np.int64)
     tops, rows_with, row_columns = np.empty(cells, like.dtype), np.empty(cells, like.dtype), np.empty(line.out, np.int64)
     spaces = tops, rows_with, row_columns
@@ -128,7 +128,7 @@ def winner_search(
             rows = rows_of(windows, row)
             at, to, some = p * names.plane + names.starts[row], (p * windows.rows + row) * line.out, rows.low < rows.high
             if slid and some:
-                slide(x, base, line.out, windows, queue, columns)
+                slide(x, base + windows.places[rows.low], line.out, windows, queue, columns)
             elif some:
                 column_tops(x, base, rows, line.width, least, top, who)
             for j in range(line.out):

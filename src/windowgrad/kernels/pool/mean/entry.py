@@ -13,9 +13,11 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, float_of, machine_float
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, Table
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
+from windowgrad.kernels.pool import long_rows
 from windowgrad.kernels.pool.axis_passes import AxisBlock, axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks
 from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_shape
+from windowgrad.kernels.pool.long_rows import Section, for_cells, for_outputs, is_long, is_plain, over, windows_of
 from windowgrad.kernels.pool.mean.lanes import groups_of, is_small, mean_lanes, mean_lanes_back, takes_lanes, takes_lanes_back
 from windowgrad.kernels.pool.mean.many_rows import mean_axes
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
@@ -44,6 +46,9 @@ def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
 
 def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None, depth: int | None = None) -> Array:
     """The means of all windows; `depth` is that of the whole, if x is a block of it."""
+    plain = is_plain(x, summed(x.dtype)) and computed(dtype) == dtype and (out is None or is_plain(out, dtype))
+    if plain and is_long(params.geometry, x.shape):
+        return averaged_long(params, x, dtype, out)
     by_axes = goes_by_axes(params.geometry, params.geometry.split(x.shape)[1])
     if (cut := blocks(params.geometry, x, summed(x.dtype), by_axes=by_axes, fixed=by_axes)) is not None:
         y, deep = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out, depth_in(cut)
@@ -61,6 +66,20 @@ def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None,
         kernel, given, count = over_planes(params, p, zero, layout.planes)
     run(partial(kernel, values, y, *given), count, x.nbytes)
     return layout.finished(y, layout.out_shape, dtype)
+
+
+def averaged_long(params: MeanParams, x: Array, dtype: Any, out: Array | None) -> Array:
+    """The means along a long row."""
+    geometry, shape = params.geometry, out_shape(params.geometry, x.shape)
+    y, n, rows = empty(shape, dtype) if out is None else out, x.shape[-1], math.prod(shape[:-1])
+    zero = sums(params, x, y, depth_over(geometry, n, [windows_of(geometry, n).most]))
+
+    def choose(section: Section) -> Chosen:
+        p = section.plan
+        return mean_rows, (*divisors(params, p), zero, section.moved(p.packed)), p.pieces
+
+    over(for_outputs(geometry, n), ((flat(x).reshape(rows, -1), True), (y.reshape(rows, -1), False)), choose)
+    return y
 
 
 Chosen = tuple[Any, tuple[Any, ...], int]
@@ -198,7 +217,25 @@ def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:
     return averaged(params, dx, derivative_of(float_of(x.dtype), dx.dtype))
 
 
+def long_vjp(params: MeanParams, shape: tuple[int, ...], g: Array, dtype: Any) -> Array:
+    """The gradient along a long row. To a section, what windows see outside of it is padding, but not when they are divided."""
+    geometry, gx, n, rows = params.geometry, empty(shape, dtype), shape[-1], math.prod(shape[:-1])
+    zero = NARROW if g.dtype == dtype == np.float32 else WIDE
+
+    def choose(section: Section) -> Chosen:
+        table = geometry.table(0, n, (section.output, section.output + section.outputs))
+        p = section.plan
+        seen = replace(p, count=np.asarray(table.count), col_inside=np.asarray(table.count + table.padded, dtype=np.float64))
+        return mean_rows_back, (*divisors(params, seen), zero, section.moved(p.packed_back)), 1
+
+    over(for_cells(geometry, n, long_rows.CELLS), ((flat(g).reshape(rows, -1), False), (gx.reshape(rows, -1), True)), choose)
+    return gx
+
+
 def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
+    result = derivative_of(x.dtype, g.dtype)
+    if is_plain(g, summed(g.dtype)) and computed(result) == result and is_long(params.geometry, x.shape):
+        return (long_vjp(params, x.shape, g, result),)
     by_x, by_g = (x, summed(x.dtype)), (g, summed(g.dtype), x.shape)
     if (cut := blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)) is not None:
         gx = empty(x.shape, derivative_of(x.dtype, g.dtype))
