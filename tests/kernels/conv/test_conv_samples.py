@@ -16,7 +16,9 @@ BATCH = 6
 PATHS = {  # name: (window, groups, spatial, channels of the input and of the output)
     "pointwise": (Sliding((1, 1), 1), 1, (9, PANEL // 3 + 1), (ROWS + 3, ROWS + 1)),
     "three_rows": (Sliding((3, 3), 1, 1), 5, (6, 11), (5, 5)),
-    "shifted": (Sliding((3, 3), 2, 1), 5, (7, 11), (5, 5)),
+    "lanes": (Sliding((3, 3), 2, 1), 16, (7, 11), (16, 16)),
+    "shifted": (Sliding((3, 3), 2, 1), 3, (7, 11), (3, 3)),
+    "shifted if alone": (Sliding((5, 4), (2, 1), 2), 5, (7, 11), (5, 5)),
     "depthwise": (Sliding((3, 3), 1, 40, 40), 2, (4, 5), (2, 2)),
     "bands": (Sliding((3, 3), 1, 1), 2, (300, 301), (2, 2)),
     "in bands if alone": (Sliding((3, 3), 1, 1), 2, (190, 190), (2, 2)),
@@ -92,12 +94,13 @@ def test_the_paths_are_those_they_are_called(path, transposed):
     called = {
         "unseen": "products",
         "in bands if alone": "three_rows",
-        "in bands if alone, 5×5": "shifted",
+        "in bands if alone, 5×5": "lanes",
+        "shifted if alone": "lanes",
     }
     assert names == {called.get(path, path)}
     if "alone" in path:
         conv = conv.alone
-        assert "bands" in {conv.chosen(role, 4)[0].name for role in (FORWARD, INPUT)}
+        assert path.removeprefix("in ").split()[0] in {conv.chosen(role, 4)[0].name for role in (FORWARD, INPUT)}
 
 
 @pytest.mark.parametrize("path", ["pointwise", "products"])

@@ -95,7 +95,7 @@ def test_a_kernel_equals_the_exact_one_wherever_its_predicate_holds(kind, dtype,
     wanted = {
         "pointwise": {"pointwise", "pointwise_weight"},
         "three": {"three_rows", "shifted", "three_weight", "shifted_weight"},
-        "planes": {"shifted", "shifted_weight", "depthwise", "depthwise_weight"},
+        "planes": {"lanes", "shifted", "shifted_weight", "depthwise", "depthwise_weight"},
         "dense": {"products", "weight_products"},
         "bands": {"bands", "bands_weight"},
     }
@@ -114,7 +114,7 @@ def test_a_kernel_is_refused_at_the_edge_of_its_predicate(kind, dtype):
     edges = {
         "pointwise": ("pointwise", "pointwise_weight"),
         "three": ("three_rows", "three_weight", "depthwise"),
-        "planes": ("shifted", "shifted_weight", "depthwise", "depthwise_weight", "three_rows"),
+        "planes": ("lanes", "shifted", "shifted_weight", "depthwise", "depthwise_weight", "three_rows"),
         "dense": (),
         "bands": ("bands", "bands_weight"),
     }
@@ -250,6 +250,7 @@ def test_the_kernels_that_are_chosen():
         "3×3": (ConvParams(Sliding((3, 3), 1, 1)), (2, 8, 12, 12), (9, 8, 3, 3)),
         "depthwise 3×3": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
         "depthwise 3×3 s2": (ConvParams(Sliding((3, 3), 2, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
+        "depthwise 5×5, few": (ConvParams(Sliding((5, 5), 1, 2), 3), (3, 3, 12, 12), (3, 1, 5, 5)),
         "depthwise 3×3, large": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),
         "depthwise 3×3 s3, large": (ConvParams(Sliding((3, 3), 3, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),
         "a small filter": (ConvParams(Sliding((3, 3), 1, 1)), (1, 1, 100, 100), (1, 1, 3, 3)),
@@ -263,7 +264,8 @@ def test_the_kernels_that_are_chosen():
         "1×1, small": ["pointwise", "pointwise", "weight_products"],
         "3×3": ["products", "products", "weight_products"],
         "depthwise 3×3": ["three_rows", "three_rows", "three_weight"],
-        "depthwise 3×3 s2": ["shifted", "shifted", "shifted_weight"],
+        "depthwise 3×3 s2": ["lanes", "lanes", "shifted_weight"],
+        "depthwise 5×5, few": ["shifted", "shifted", "shifted_weight"],
         "depthwise 3×3, large": ["bands", "bands", "bands_weight"],
         "depthwise 3×3 s3, large": ["bands", "shifted", "bands_weight"],
         "a small filter": ["three_rows", "three_rows", "three_weight"],

@@ -4,8 +4,8 @@
 folder, and is used where it is also `worth` it:
 
     pointwise/   windows of one cell, one group: products of matrices that are read where they stand
-    depthwise/   each channel by itself, one channel too: three rows at a time or shifted loads of a box, large planes in bands;
-                 or lists of pieces
+    depthwise/   each channel by itself, one channel too: three rows at a time, a plane in each lane, or shifted loads of a
+                 box, large planes in bands; or lists of pieces
     gemm/        everything else: packed panels
 
 `exact.py` is asked by `entry.py`, for integers, for numbers that are not finite, and for irregular geometries.
@@ -23,6 +23,7 @@ import numpy as np
 from windowgrad.kernels.conv.depthwise.ways import (
     BANDS,
     BANDS_WEIGHT,
+    LANES,
     LISTS,
     LISTS_WEIGHT,
     NINE_WEIGHT,
@@ -39,8 +40,8 @@ from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import ConvParams, TransposeParams
 
 WAYS: dict[int, tuple[Way, ...]] = {
-    FORWARD: (POINTWISE, BANDS, THREE, SHIFTED, LISTS, PRODUCTS),
-    INPUT: (POINTWISE, BANDS, THREE, SHIFTED, LISTS, PRODUCTS),
+    FORWARD: (POINTWISE, BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
+    INPUT: (POINTWISE, BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
     WEIGHT: (POINTWISE_WEIGHT, BANDS_WEIGHT, NINE_WEIGHT, SHIFTED_WEIGHT, LISTS_WEIGHT, WEIGHT_PRODUCTS),
 }
 """The kernels of each role, the fastest first. The first that may be used and is worth it is taken; the last may always be."""
