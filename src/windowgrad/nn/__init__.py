@@ -6,6 +6,7 @@ y = model(params, x)
 """
 
 from windowgrad.nn import pooling
+from windowgrad.nn.compiled import Compiled, compile  # noqa: A004  # PyTorch's name
 from windowgrad.nn.files import load, load_extra, save
 from windowgrad.nn.fold import fold
 from windowgrad.nn.layer import Layer
@@ -18,6 +19,7 @@ from windowgrad.nn.sequential import Sequential
 
 __all__ = [
     "BatchNorm",
+    "Compiled",
     "Conv",
     "ConvTranspose",
     "Flatten",
@@ -30,6 +32,7 @@ __all__ = [
     "Sequential",
     "Tanh",
     "adam",
+    "compile",
     "fold",
     "load",
     "load_extra",

@@ -27,6 +27,8 @@ def fold(model: Layer, params: Any) -> tuple[Layer, Any]:
     """
     if not isinstance(model, Layer):
         raise KindError(f"model={show(model)}: must be a layer")
+    if isinstance(model, (Sequential, Residual)):
+        model.check_params(params)
     if isinstance(model, Sequential):
         return _folded_sequence(model, params)
     if isinstance(model, Residual):

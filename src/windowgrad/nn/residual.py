@@ -59,7 +59,8 @@ class Residual(Layer):
 
     def __call__(self, params: Any, x: Any) -> Any:
         """The output for `x`, an array of any kind or a variable of a tape, with these parameters."""
-        self._check(params, x)
+        shape_of("x", x)
+        self.check_params(params)
         return self.apply(params, x)
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
@@ -67,7 +68,8 @@ class Residual(Layer):
 
     def train(self, params: Any, x: Any) -> tuple[Any, dict[str, Any]]:
         """(the output as in training, the parameters with new statistics)."""
-        self._check(params, x)
+        shape_of("x", x)
+        self.check_params(params)
         both = self._each(lambda name, layer: layer.train(params[name], x))
         return self._joined(x, {name: y for name, (y, _) in both.items()}), {name: new for name, (_, new) in both.items()}
 
@@ -90,8 +92,8 @@ class Residual(Layer):
             self.result(tuple(x.shape))
         return add(outs["body"], beside)
 
-    def _check(self, params: Any, x: Any) -> None:
-        shape_of("x", x)
+    def check_params(self, params: Any) -> None:
+        """An error unless there is an entry for each part."""
         wanted = " and ".join(f'"{name}"' for name in self.parts)
         if not isinstance(params, Mapping):
             raise KindError(f"Residual: params={show(params)}: must be a dict with {wanted}, not {type(params).__name__}")

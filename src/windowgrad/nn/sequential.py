@@ -70,12 +70,14 @@ class Sequential(Layer):
 
     def __call__(self, params: Any, x: Any) -> Any:
         """The output for `x`, an array of any kind or a variable of a tape, with these parameters."""
-        self._check(params, x)
+        shape_of("x", x)
+        self.check_params(params)
         return self.apply(params, x)
 
     def train(self, params: Any, x: Any) -> tuple[Any, tuple[Any, ...]]:
         """(the output as in training, the parameters with new statistics), layer by layer."""
-        self._check(params, x)
+        shape_of("x", x)
+        self.check_params(params)
         new = []
         for place, (layer, own) in enumerate(zip(self.layers, params, strict=True)):
             with self._at(place):
@@ -83,8 +85,8 @@ class Sequential(Layer):
                 new.append(changed)
         return x, tuple(new)
 
-    def _check(self, params: Any, x: Any) -> None:
-        shape_of("x", x)
+    def check_params(self, params: Any) -> None:
+        """An error unless there is an entry for each layer."""
         if not isinstance(params, (tuple, list)):
             wanted = f"a tuple with one entry for each of {counted('layer', len(self.layers))}"
             raise KindError(f"Sequential: params={show(params)}: must be {wanted}, not {type(params).__name__}")
