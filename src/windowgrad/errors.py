@@ -27,6 +27,10 @@ class WindowError(WindowgradError, ValueError):
     """A size, shape or window that is not valid."""
 
 
+class IndexingError(WindowError, IndexError):
+    """An index that an array does not have."""
+
+
 class OptionError(WindowgradError, ValueError):
     """An option with a value that is not allowed."""
 

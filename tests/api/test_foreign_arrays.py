@@ -12,8 +12,9 @@ import zarr
 
 import windowgrad as wg
 
-PAIRS = ("add", "subtract", "multiply", "divide", "matmul")
+PAIRS = ("add", "subtract", "multiply", "divide", "matmul", "power", "maximum", "minimum")
 SINGLES = ("negative", "sum", "mean", "flatten", "transpose", "relu", "exp", "log", "tanh", "sigmoid", "log_softmax")
+SINGLES += ("sqrt", "softmax", "stop_gradient")
 LOSSES = {"mse": np.ones((2, 2)), "cross_entropy": np.array([0, 1])}
 KINDS = {"PyTorch tensors": torch.as_tensor, "JAX arrays": jnp.asarray}
 X = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
@@ -25,6 +26,9 @@ def calls(make):
     yield from ((name, lambda name=name: getattr(wg, name)(make(X))) for name in SINGLES)
     yield from ((name, lambda name=name, y=y: getattr(wg, name)(make(X), make(y))) for name, y in LOSSES.items())
     yield "reshape", lambda: wg.reshape(make(X), (4,))
+    yield "where", lambda: wg.where(X > 1, make(X), 0)
+    yield from ((name, lambda name=name: getattr(wg, name)([X, make(X)])) for name in ("concatenate", "stack"))
+    yield "maximum", lambda: wg.clip(make(X), 0, 1)
     yield "relu", lambda: wg.nn.ReLU()({}, make(X))
     yield "transpose", lambda: wg.nn.Linear(2)({"weight": make(X), "bias": make(X[0])}, make(X))
 

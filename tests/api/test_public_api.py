@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import pickle
 
@@ -68,6 +69,16 @@ exp(x)
 log(x)
 tanh(x)
 sigmoid(x)
+sqrt(x)
+power(a, b)
+maximum(a, b)
+minimum(a, b)
+where(condition, a, b)
+clip(x, low=None, high=None)
+concatenate(arrays, axis=0)
+stack(arrays, axis=0)
+stop_gradient(x)
+softmax(x, axis=-1)
 log_softmax(x, axis=-1)
 cross_entropy(logits, labels)
 mse(x, target)
@@ -210,3 +221,15 @@ def test_an_array_on_which_all_pass_is_refused_by_its_name():
 def test_an_error_inside_an_announced_array_still_shows_the_call():
     with pytest.raises(wg.WindowError, match=r"the padded input has 4 .* \[max_pool2d\("):
         wg.max_pool2d(Boxed(X), 5)
+
+
+EXAMPLES = sorted(
+    name for name in wg.__all__ if ">>> " in (getattr(wg, name).__doc__ or "") and name not in wg.functional.__all__
+)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_in_a_docstring_prints_what_it_says(name):
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(verbose=False)
+    (found,) = finder.find(getattr(wg, name), name, globs={"wg": wg, "np": np})
+    assert runner.run(found).failed == 0

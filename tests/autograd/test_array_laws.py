@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.array_cases import OPS, cases
+import windowgrad as wg
+from support.array_cases import OPS, cases, shapes
 from support.laws import (
     close,
     derivatives_are_linear,
@@ -110,6 +111,27 @@ def test_the_derivative_of_vjp_agrees_with_the_derivative_of_jvp(op, data):
     left = sum(c * tangent(p) for c, p in zip(g.flat, pushed.flat, strict=True))
     right = sum(tangent(p) * d for gx, dx in zip(pulled, dxs, strict=True) for p, d in zip(gx.flat, dx.flat, strict=True))
     assert agree(op, left, right)
+
+
+@few
+@given(data=st.data())
+def test_powers_with_whole_exponents_are_exact(data):
+    """J·dx is the tangent of powers of dual numbers, and ⟨g, J·dx⟩ = ⟨Jᵀ·g, dx⟩, of negative fractions too."""
+    shape = data.draw(shapes(least=1))
+    x, dx, g = (data.draw(arrays(shape, fractions())) for _ in range(3))
+    exponents = np.asarray(data.draw(arrays(shape, small_ints())), dtype=object) % 5
+
+    def f(x):
+        return wg.power(x, exponents)
+
+    y, dy = wg.jvp(f, (x,), (dx,))
+    duals = f(each(Dual, x, dx))
+    assert [(cell.value, cell.tangent) for cell in duals.flat] == list(zip(y.flat, dy.flat, strict=True))
+    (gx,) = wg.vjp(f, x)[1](g)
+    assert sum((g * dy).flat) == sum((gx * dx).flat)
+    (second,) = wg.hvp(lambda x: wg.sum(f(x)), (x,), (dx,))
+    falling = exponents * (exponents - 1)
+    assert second.tolist() == (falling * wg.power(x, np.where(falling == 0, 0, exponents - 2)) * dx).tolist()
 
 
 def tangent(cell):

@@ -12,13 +12,21 @@ from support.traced import Traced, gradients
 F = torch.nn.functional
 KINDS = {np.float32: 2e-6, np.float64: 1e-14}
 
-BINARY = {"add": torch.add, "subtract": torch.subtract, "multiply": torch.multiply, "divide": torch.divide}
+BINARY = {
+    "add": torch.add,
+    "subtract": torch.subtract,
+    "multiply": torch.multiply,
+    "divide": torch.divide,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+}
 UNARY = {
     "negative": torch.negative,
     "relu": torch.relu,
     "exp": torch.exp,
     "log": torch.log,
     "tanh": torch.tanh,
+    "sqrt": torch.sqrt,
     "sigmoid": torch.sigmoid,
 }
 SHAPES = [((), ()), ((3,), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((4, 1, 3), (2, 1)), ((0, 3), (3,)), ((0, 3), (1, 1))]
@@ -78,7 +86,7 @@ def test_arithmetic(name, shapes, kind):
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_one_cell(name, shape, kind):
     (x,) = filled(kind, shape)
-    check(kind, getattr(wg, name), UNARY[name], np.abs(x) + kind(0.1) if name == "log" else x)
+    check(kind, getattr(wg, name), UNARY[name], np.abs(x) + kind(0.1) if name in ("log", "sqrt") else x)
 
 
 @every_kind
@@ -117,9 +125,39 @@ def test_shapes(kind):
 @pytest.mark.parametrize(
     ("shape", "axis"), [((4,), 0), ((2, 3), -1), ((2, 3), 0), ((2, 3, 4), 1), ((0, 3), 1), ((3, 0), 1)], ids=str
 )
-def test_log_softmax(shape, axis, kind):
+def test_softmax(shape, axis, kind):
     (x,) = filled(kind, shape)
+    check(kind, lambda x: wg.softmax(x, axis), lambda x: F.softmax(x, axis), 30 * x)
     check(kind, lambda x: wg.log_softmax(x, axis), lambda x: F.log_softmax(x, axis), 30 * x)
+
+
+@every_kind
+def test_powers(kind):
+    a, b = filled(kind, (3, 4), (4,))
+    check(kind, wg.power, torch.pow, np.abs(a) + kind(0.1), b)
+    for exponent in (-2, 0, 1, 2, 3, 2.0, 0.5):
+        base = np.abs(a) + kind(0.1) if exponent in (-2, 0.5) else a
+        check(kind, lambda x, p=exponent: wg.power(x, p), lambda x, p=exponent: x**p, base)
+    zeros, exponents = np.array([0, 0, 0], kind), np.array([0, 1, 2], kind)
+    check(kind, lambda a: wg.power(a, exponents), lambda a: torch.pow(a, torch.from_numpy(exponents)), zeros)
+    check(kind, lambda b: wg.power(zeros, b), lambda b: torch.pow(torch.from_numpy(zeros), b), exponents)
+    check(kind, lambda b: wg.power(2, b), lambda b: 2**b, b)
+
+
+@every_kind
+def test_joining_and_choosing(kind):
+    a, b, c = filled(kind, (2, 3), (2, 3), (2, 1))
+    for axis in (0, 1, -1):
+        check(kind, lambda a, b, n=axis: wg.concatenate([a, b], n), lambda a, b, n=axis: torch.concatenate([a, b], n), a, b)
+        check(kind, lambda a, b, n=axis: wg.stack((a, b, a), n), lambda a, b, n=axis: torch.stack((a, b, a), n), a, b)
+    check(kind, lambda a, c: wg.concatenate([a, c, a], 1), lambda a, c: torch.concatenate([a, c, a], 1), a, c)
+    check(kind, lambda a, c: wg.concatenate([a, c], None), lambda a, c: torch.cat([a.flatten(), c.flatten()]), a, c)
+    choice = a > 0
+    check(kind, lambda a, c: wg.where(choice, a, c), lambda a, c: torch.where(torch.from_numpy(choice), a, c), a, c)
+    check(kind, lambda a: wg.clip(a, -0.5, 0.5), lambda a: torch.clip(a, -0.5, 0.5), a)
+    check(kind, lambda a: wg.clip(a, high=0.5), lambda a: torch.clip(a, max=0.5), a)
+    tied = np.array([1, 2, -3], kind)
+    check(kind, wg.maximum, torch.maximum, tied, np.array([1, 3, -3], kind))
 
 
 @every_kind

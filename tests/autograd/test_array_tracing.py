@@ -55,6 +55,16 @@ FUNCTIONS = {
         lambda x, y: (torch.log_softmax(x, 0) * (y * y)).sum(),
         (X, Y),
     ),
+    "powers, roots and softmax": (
+        lambda x, y: wg.sum(wg.multiply(wg.softmax(x, 0), wg.power(wg.add(wg.sqrt(wg.exp(y)), 1), x))),
+        lambda x, y: (torch.softmax(x, 0) * (torch.sqrt(torch.exp(y)) + 1) ** x).sum(),
+        (X, Y),
+    ),
+    "what is chosen and joined": (
+        lambda x, y: wg.sum(wg.power(wg.concatenate([wg.maximum(x, y), wg.where(X > 0, wg.multiply(x, y), y)], 1), 3)),
+        lambda x, y: (torch.concatenate([torch.maximum(x, y), torch.where(torch.from_numpy(X) > 0, x * y, y)], 1) ** 3).sum(),
+        (X, Y),
+    ),
     "mse of shapes turned around": (
         lambda x, y: wg.mse(wg.reshape(wg.transpose(wg.multiply(x, y)), (2, -1)), wg.flatten(wg.reshape(x, (2, 2, 3)))),
         lambda x, y: torch.nn.functional.mse_loss((x * y).T.reshape(2, -1), x.reshape(2, 6)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from decimal import Decimal
 from fractions import Fraction
@@ -34,8 +35,10 @@ def objects(*values):
 def test_floats_keep_their_dtype(dtype):
     x, labels = np.ones((2, 3), dtype), np.array([0, 1])
     results = [getattr(wg, name)(x, x) for name in (*PAIRS, "mse")] + [
-        getattr(wg, name)(x) for name in (*CELLS, "relu", "negative")
+        getattr(wg, name)(x) for name in (*CELLS, "relu", "negative", "sqrt", "softmax", "stop_gradient")
     ]
+    results += [getattr(wg, name)(x, x) for name in ("power", "maximum", "minimum")]
+    results += [wg.where(x > 0, x, 0), wg.clip(x, 0, 2), wg.concatenate([x, x]), wg.stack([x, x])]
     results += [wg.matmul(x, x.T), wg.sum(x), wg.mean(x, 0), wg.log_softmax(x), wg.cross_entropy(x, labels), wg.flatten(x)]
     assert {result.dtype for result in results} == {np.dtype(dtype)}
 
@@ -224,6 +227,100 @@ def test_nan_in_decimals_goes_through():
         nan, number = getattr(wg, name)(x)
         assert nan.is_nan()
         assert not number.is_nan()
+
+
+# --- powers, choices, several arrays -----------------------------------------------------------------------------
+
+
+def test_roots_and_powers_of_fractions_are_exact_or_refused():
+    x = objects(Fraction(4, 9), 25, Fraction(0))
+    assert wg.sqrt(x).tolist() == [Fraction(2, 3), 5, 0]
+    assert wg.power(objects(Fraction(-2, 3), 2), objects(3, -1)).tolist() == [Fraction(-8, 27), Fraction(1, 2)]
+    assert wg.grad(lambda x: wg.sum(wg.sqrt(x)))(x[:2]).tolist() == [Fraction(3, 4), Fraction(1, 10)]
+    assert wg.power(objects(Decimal(2)), objects(Decimal("0.5"))).tolist()[0].quantize(Decimal("1e-6")) == Decimal("1.414214")
+    assert wg.power(objects(2.0, -2.0), 3).tolist() == [8, -8]
+    with pytest.raises(wg.errors.DivisionError):
+        wg.power(objects(Fraction(0)), -1)
+
+
+def test_powers_have_the_dtype_of_numpys():
+    assert wg.power(np.array([2, 3], np.int8), 2).dtype == np.int8
+    assert wg.power(np.array([2, 3], np.int8), 2).tolist() == [4, 9]
+    assert wg.power(np.array([2, 3]), 0.5).dtype == np.float64
+    assert wg.power(np.float32(2), np.float64(2)).dtype == np.float64
+    assert wg.power(np.array([2, 3], np.float32), 2).dtype == np.float32
+    assert np.isnan(wg.power(np.array([-1.0]), 0.5)).all()
+    assert np.isnan(wg.sqrt(np.array([-1.0]))).all()
+
+
+@pytest.mark.parametrize("kind", [float, np.float32, object])
+def test_nan_wins_and_equals_share(kind):
+    a, b = np.array([1.0, 2.0, np.nan, np.nan, 5.0], kind), np.array([3.0, 2.0, 0.0, np.nan, np.nan], kind)
+    g = np.array([10.0, 20.0, 30.0, 40.0, 50.0], kind)
+    nan = [math.isnan(cell) for cell in wg.maximum(a, b)]
+    assert nan == [math.isnan(cell) for cell in wg.minimum(a, b)] == [False, False, True, True, True]
+    assert wg.maximum(a, b)[:2].tolist() == [3, 2]
+    assert wg.minimum(a, b)[:2].tolist() == [1, 2]
+    pulled = {name: OPS[name].vjp(PairParams(), a, b, g) for name in ("maximum", "minimum")}
+    assert [part.tolist() for part in pulled["maximum"]] == [[0, 10, 30, 20, 0], [10, 10, 0, 20, 50]]
+    assert [part.tolist() for part in pulled["minimum"]] == [[10, 10, 30, 20, 0], [0, 10, 0, 20, 50]]
+    for name in ("maximum", "minimum"):
+        moved = OPS[name].jvp(PairParams(), a, b, g, -g)
+        assert moved.tolist() == (pulled[name][0] - pulled[name][1]).tolist()
+
+
+def test_of_two_zeros_the_first_is_taken():
+    zero, minus = np.array([0.0]), np.array([-0.0])
+    for function in (wg.maximum, wg.minimum):
+        assert np.signbit(function(minus, zero)).all()
+        assert not np.signbit(function(zero, minus)).any()
+
+
+def test_what_is_not_chosen_does_not_matter():
+    """Not its value and not its derivative, infinite as they may be."""
+    x = np.array([0.0, 4.0])
+    assert wg.grad(lambda x: wg.sum(wg.where(x > 0, x, np.nan)))(x[1:]).tolist() == [1]
+    (gx,) = wg.vjp(lambda x: wg.maximum(x, 5.0), x)[1](np.array([np.inf, np.nan]))
+    assert gx.tolist() == [0, 0]
+
+
+def test_a_bound_shares_the_gradient_with_what_equals_it():
+    x = np.array([-1.0, 0.0, 0.5, 1.0, 2.0])
+    assert wg.grad(lambda x: wg.sum(wg.clip(x, 0, 1)))(x).tolist() == [0, 0.5, 1, 0.5, 0]
+    assert wg.clip(objects(Fraction(-1), Fraction(1, 2)), 0).tolist() == [0, Fraction(1, 2)]
+
+
+def test_dtypes_of_several_arrays_promote():
+    narrow, wide = np.ones(2, np.float32), np.ones(2)
+    brain = np.ones(2, ml_dtypes.bfloat16)
+    for join in (wg.concatenate, wg.stack):
+        assert join([narrow, wide]).dtype == np.float64
+        assert join([brain, narrow]).dtype == np.float32
+        assert join([brain, brain]).dtype == brain.dtype
+        assert join([narrow, np.array([Fraction(1), 2])]).dtype == object
+    assert wg.where(True, brain, narrow).dtype == np.float32
+    assert wg.maximum(brain, narrow).dtype == np.float32
+    assert wg.maximum(brain, 1).dtype == brain.dtype
+    assert wg.stack([narrow[0], 2]).dtype == np.float32
+    assert wg.stack([1, 2]).tolist() == [1, 2]
+
+
+def test_nothing_goes_back_through_stop_gradient():
+    x = np.array([3.0, -1.0])
+    assert wg.stop_gradient(x) is x
+    f = lambda x: wg.sum(x * wg.stop_gradient(x * x))  # noqa: E731
+    assert wg.grad(f)(x).tolist() == [9, 1]
+    assert wg.jvp(f, (x,), (np.ones(2),))[1] == 10
+    assert wg.hvp(f, (x,), (np.ones(2),))[0].tolist() == [0, 0]
+    assert wg.stop_gradient(objects(Dual(Dual(1, 2), 3))).tolist() == [Dual(Dual(1, 0), 0)]
+
+
+def test_softmax_does_not_overflow_and_sums_to_one():
+    big = np.array([[-6e4, 0, 6e4], [6e4, 6e4, -6e4]], np.float16)
+    assert wg.softmax(big).tolist() == [[0, 0, 1], [0.5, 0.5, 0]]
+    assert wg.softmax(np.zeros((0, 3))).shape == (0, 3)
+    x = objects(*map(Decimal, (1, 2, 3)))
+    assert abs(sum(wg.softmax(x)) - 1) < Decimal("1e-20")
 
 
 def test_an_empty_batch_is_fine():

@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 from decimal import localcontext
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import Phase, find, settings
 from hypothesis.errors import NoSuchExample
 
 import windowgrad as wg
 from support import laws
-from support.array_cases import OPS, cases
+from support.array_cases import OPS, WITHOUT_DERIVATIVE, cases
 from support.strategies import decimals, fractions
 
 SEARCH = settings(max_examples=50, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
@@ -38,13 +40,23 @@ def one_cell_is_one_more(op, rule):
 
 
 @pytest.mark.parametrize("rule", LAWS)
-@pytest.mark.parametrize("op", [op for op in OPS.values() if op.name != "gate"], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [op for op in OPS.values() if op.name not in WITHOUT_DERIVATIVE], ids=lambda op: op.name)
 def test_one_wrong_cell_breaks_a_law(op, rule):
     assert broken(one_cell_is_one_more(op, rule), LAWS[rule])
 
 
 def forgets_to_sum(params, a, b, g):
     return g.reshape(-1)[: a.size].reshape(a.shape), g.reshape(-1)[: b.size].reshape(b.shape)
+
+
+def forgets_to_add(params, x, g):
+    y = np.full(x.shape, Fraction(0))
+    y[params.raw] = g
+    return (y,)
+
+
+def doubled(op, *given):
+    return [None if g is None else wg.add(g, g) for g in op.vjp(*given)]
 
 
 MISTAKES = {
@@ -56,6 +68,12 @@ MISTAKES = {
         lambda params, a, b, da, db: wg.add(wg.multiply(a, da), wg.multiply(b, db)),
     ),
     "the gate is open at 0": ("gate", "vjp", lambda params, x, dx, g: (None, g)),
+    "the lesser gets the gradient": ("maximum", "vjp", lambda *given: OPS["minimum"].vjp(*given)),
+    "what is not chosen gets a gradient": ("mask", "vjp", lambda params, condition, dx, g: (None, g)),
+    "a branch gets its gradient twice": ("where", "vjp", lambda *given: (None, *doubled(OPS["where"], *given)[1:])),
+    "a share is counted twice": ("share", "vjp", lambda *given: (None, None, *doubled(OPS["share"], *given)[2:])),
+    "a cell that is indexed twice counts once": ("index", "vjp", forgets_to_add),
+    "the parts change places": ("concatenate", "jvp", lambda params, a, b, da, db: wg.concatenate([db, da], params.axis)),
     "the mean is a sum": ("mean", "jvp", lambda params, x, dx: wg.sum(dx, params.axis, params.keepdims)),
     "axes are not turned back": ("transpose", "vjp", lambda params, x, g: (wg.reshape(g, x.shape),)),
     "softmax does not weigh": ("log_softmax", "jvp", lambda params, x, dx: wg.subtract(dx, wg.mean(dx, params.axis, True))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 from support.strategies import Cells, arrays, mapped
 from windowgrad.autograd.arrays import ARRAY_OPS
 from windowgrad.autograd.arrays import records as r
+from windowgrad.autograd.arrays.choosing import MaskParams, ShareParams, WhereParams
+from windowgrad.autograd.arrays.indexing import ScatterParams, expanded, indexing
+from windowgrad.autograd.arrays.joining import JoinParams, StackParams
 from windowgrad.autograd.arrays.normalise import NormaliseParams
 from windowgrad.ops import routed
 from windowgrad.spec import Op
@@ -22,7 +26,10 @@ Shapes = tuple[tuple[int, ...], ...]
 Drawn = st.SearchStrategy[tuple[Any, Shapes]]
 
 OPS: dict[str, Op] = {op.name: routed(op) for op in ARRAY_OPS}
-LABELLED = {"pick": "x", "place": "x", "cross_entropy": "logits"}
+LABELLED = {"pick", "place", "cross_entropy"}
+CONDITIONED = {"where", "mask"}
+WITHOUT_DERIVATIVE = {"gate", "share", "where", "mask", "stop_gradient"}
+"""Operators that give no gradient of their first input."""
 
 
 def shapes(least: int = 0, most: int = 3) -> st.SearchStrategy[tuple[int, ...]]:
@@ -92,6 +99,64 @@ def repeated(draw: st.DrawFn, back: bool) -> tuple[Any, Shapes]:
     return (r.CollectParams(part), (whole,)) if back else (r.RepeatParams(whole), (part,))
 
 
+@st.composite
+def conditions(draw: st.DrawFn) -> tuple[Any, Shapes]:
+    return WhereParams(), draw(pairs())[1]
+
+
+@st.composite
+def shares(draw: st.DrawFn) -> tuple[Any, Shapes]:
+    whole = draw(shapes())
+    a, b, dx = (draw(broadcast_from(whole)) for _ in range(3))
+    return ShareParams(draw(st.sampled_from(["max", "min"]))), (a, b, dx)
+
+
+@st.composite
+def joined(draw: st.DrawFn) -> tuple[Any, Shapes]:
+    a = draw(shapes(least=1))
+    axis = draw(st.integers(-len(a), len(a) - 1))
+    b = list(a)
+    b[axis] = draw(st.integers(0, 3))
+    return JoinParams(axis), (a, tuple(b))
+
+
+@st.composite
+def stacked(draw: st.DrawFn) -> tuple[Any, Shapes]:
+    a = draw(shapes())
+    return StackParams(draw(st.integers(-len(a) - 1, len(a)))), (a, a)
+
+
+@st.composite
+def keys(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    """A key of integers, slices, new axes and … , with at most one array of integers, possibly with a cell twice."""
+    key: list[Any] = []
+    arrays = 0
+    for n in shape[: draw(st.integers(0, len(shape)))]:
+        kind = draw(st.sampled_from(["whole", "cut", "one", "rows", "new"] if not arrays else ["whole", "cut", "one", "new"]))
+        near = st.one_of(st.none(), st.integers(-4, 4))
+        arrays += kind == "rows"
+        if kind == "new":
+            key.append(None)
+        key.append(
+            draw(st.integers(-n, n - 1))
+            if kind == "one"
+            else slice(draw(near), draw(near), draw(st.sampled_from([None, 1, 2, -1, -2])))
+            if kind == "cut"
+            else np.array(draw(st.lists(st.integers(-n, n - 1), min_size=0, max_size=4)), int)
+            if kind == "rows"
+            else slice(None)
+        )
+    key.insert(draw(st.integers(0, len(key))), ...) if draw(st.booleans()) and len(key) == len(shape) else None
+    return tuple(key)
+
+
+@st.composite
+def indexed(draw: st.DrawFn, back: bool) -> tuple[Any, Shapes]:
+    x = draw(shapes())
+    params = draw(keys(x).map(lambda key: indexing(expanded(key, x))).filter(lambda params: 0 not in params.out_shape(x)))
+    return (ScatterParams(params, x), (params.out_shape(x),)) if back else (params, (x,))
+
+
 def alone(params: Any) -> Drawn:
     return shapes().map(lambda x: (params, (x,)))
 
@@ -108,7 +173,16 @@ SITUATIONS: dict[str, Drawn] = {
     "reshape": reshapings(),
     "flatten": on_axis(r.FlattenParams),
     "transpose": permutations(),
-    "log_softmax": on_axis(r.SoftmaxParams),
+    **dict.fromkeys(("sqrt", "log_or_zero", "stop_gradient"), alone(r.EachParams())),
+    **dict.fromkeys(("power", "maximum", "minimum"), pairs()),
+    **dict.fromkeys(("softmax", "log_softmax"), on_axis(r.SoftmaxParams)),
+    "where": conditions(),
+    "mask": st.tuples(st.booleans().map(MaskParams), shapes().map(lambda x: (x,))),
+    "share": shares(),
+    "concatenate": joined(),
+    "stack": stacked(),
+    "index": indexed(back=False),
+    "scatter": indexed(back=True),
     "batch_norm": channels(),
     "mse": alike(r.MseParams()),
     "gate": alike(r.AlikeParams()),
@@ -119,7 +193,20 @@ SITUATIONS: dict[str, Drawn] = {
     "place": shapes().map(lambda x: (r.PlaceParams(3), (x,))),
     "cross_entropy": shapes(least=1).map(lambda x: (r.CrossEntropyParams(), (x,))),
 }
-"""By operator: parameters, and shapes of the inputs they fit; labels are not among them."""
+"""By operator: parameters, and shapes of the inputs they fit; labels and conditions are not among them."""
+
+
+@st.composite
+def constants(draw: st.DrawFn, name: str, sizes: Shapes) -> tuple[int, Any] | None:
+    """The input of an operator that is no variable, labels or a condition, and its place; None if there is none."""
+    if name in LABELLED:
+        rows, classes = (sizes[0], 3) if name == "place" else (sizes[0][:-1], sizes[0][-1])
+        cells = st.lists(st.integers(0, classes - 1), min_size=math.prod(rows), max_size=math.prod(rows))
+        return 1, np.array(draw(cells), np.int64).reshape(rows)
+    if name in CONDITIONED:
+        shape = draw(broadcast_from(np.broadcast_shapes(*sizes)))
+        return 0, np.array(draw(st.lists(st.booleans(), min_size=math.prod(shape), max_size=math.prod(shape)))).reshape(shape)
+    return None
 
 
 @st.composite
@@ -131,37 +218,48 @@ def cases(draw: st.DrawFn, op: Op, scalars: Cells, tangents: Cells | None = None
     params, sizes = draw(SITUATIONS[op.name])
     xs = [draw(arrays(x, domain(op.name, place, scalars))) for place, x in enumerate(sizes)]
     dxs = [draw(arrays(x, tangents or scalars)) for x in sizes]
-    if op.name in LABELLED:
-        rows, classes = (sizes[0], 3) if op.name == "place" else (sizes[0][:-1], sizes[0][-1])
-        labels = draw(arrays(rows, lambda count: st.lists(st.integers(0, classes - 1), min_size=count, max_size=count)))
-        op = held(op, labels.astype(np.int64))
+    constant = draw(constants(op.name, sizes))
+    if constant is not None:
+        op = held(op, *constant)
     shape = op.forward(params, *xs).shape
     return complete(op), params, xs, dxs, draw(arrays(shape, tangents or scalars))
 
 
 def domain(name: str, place: int, scalars: Cells) -> Cells:
-    """Logarithms of positive numbers only, and no division by zero."""
-    if name in ("log", "inverse_root"):
+    """Logarithms, roots and powers of positive numbers only, and no division by zero."""
+    if name in ("log", "log_or_zero", "sqrt", "inverse_root") or (name, place) == ("power", 0):
         return mapped(scalars, lambda a: abs(a) + type(a)(1) / 3)
     return mapped(scalars, lambda a: a or type(a)(1) / 3) if (name, place) == ("divide", 1) else scalars
 
 
-def held(op: Op, labels: Any) -> Op:
-    """The operator as a function of its first input."""
-    still = np.zeros_like(labels)
+def held(op: Op, place: int, constant: Any) -> Op:
+    """The operator as a function of its other inputs."""
+    still = np.zeros_like(constant)
+
+    def beside(value: Any, others: Any) -> list[Any]:
+        return [*others[:place], value, *others[place:]]
+
+    def jvp(params: Any, *given: Any) -> Any:
+        half = len(given) // 2
+        return op.jvp(params, *beside(constant, given[:half]), *beside(still, given[half:]))
+
+    def vjp(params: Any, *given: Any) -> Any:
+        found = op.vjp(params, *beside(constant, given[:-1]), given[-1])
+        return tuple(g for i, g in enumerate(found) if i != place)
+
     return replace(
         op,
-        inputs=op.inputs[:1],
-        forward=lambda params, x: op.forward(params, x, labels),
-        jvp=lambda params, x, dx: op.jvp(params, x, labels, dx, still),
-        vjp=lambda params, x, g: op.vjp(params, x, labels, g)[:1],
+        inputs=tuple(name for i, name in enumerate(op.inputs) if i != place),
+        forward=lambda params, *xs: op.forward(params, *beside(constant, xs)),
+        jvp=jvp,
+        vjp=vjp,
     )
 
 
 def complete(op: Op) -> Op:
     def vjp(params: Any, *arrays: Any) -> tuple[Any, ...]:
         *xs, g = arrays
-        nought = zero_like(g.flat[0])
+        nought = zero_like(g.flat[0]) if g.size else zero_like(next((x.flat[0] for x in xs if x.size), 0))
         pulled = op.vjp(params, *xs, g)
         return tuple(np.full_like(x, nought) if gx is None else gx for x, gx in zip(xs, pulled, strict=True))
 

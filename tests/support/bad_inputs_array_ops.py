@@ -213,6 +213,109 @@ CALLS = [
         "axis=-1: x of shape () has no axes [log_softmax(x=1.0)]",
     ),
     (
+        "a condition that is not bool",
+        lambda: wg.where(M, M, 0),
+        wg.KindError,
+        "condition: must be an array of bools, not of float32; write a comparison, such as x > 0"
+        " [where(condition: float32(2, 3), a: float32(2, 3), b=0)]",
+    ),
+    (
+        "a condition of objects",
+        lambda: wg.where(cells(Fraction(1)), M, 0),
+        wg.KindError,
+        "condition: must be an array of bools, not of objects; write a comparison, such as x > 0"
+        " [where(condition: object(1, 1), a: float32(2, 3), b=0)]",
+    ),
+    (
+        "a condition that does not broadcast",
+        lambda: wg.where(FLAGS.repeat(4), M, 0),
+        wg.WindowError,
+        "condition of shape (4,) and a and b, together of shape (2, 3): cannot be broadcast together,"
+        " sizes 4 and 3 on axis -1 must be equal, or one of them 1"
+        " [where(condition: bool(4,), a: float32(2, 3), b=0)]",
+    ),
+    (
+        "no bounds",
+        lambda: wg.clip(M),
+        wg.OptionError,
+        "low=None, high=None: at least one bound must be given [clip(x: float32(2, 3))]",
+    ),
+    (
+        "a bound in a string",
+        lambda: wg.clip(M, "0"),
+        wg.KindError,
+        "b: must be a NumPy array, not str; try numpy.asarray(b) [clip(x: float32(2, 3), low='0')]",
+    ),
+    (
+        "a root that is not exact",
+        lambda: wg.sqrt(cells(Fraction(2))),
+        wg.OptionError,
+        "sqrt: '2' has no exact square root; convert each Fraction to float or Decimal [sqrt(x: object(1, 1))]",
+    ),
+    (
+        "a power of a fraction that is not exact",
+        lambda: wg.power(cells(Fraction(2)), Fraction(1, 2)),
+        wg.KindError,
+        "Fraction has no power with exponent Fraction(1, 2): exponents must be whole; convert each Fraction"
+        " [power(a: object(1, 1), b=Fraction(1, 2))]",
+    ),
+    (
+        "an integer to a negative power",
+        lambda: wg.power(LABELS, -1),
+        wg.OptionError,
+        "b: an integer must not have a negative exponent; convert a to float [power(a: int64(2,), b=-1)]",
+    ),
+    (
+        "an array to concatenate",
+        lambda: wg.concatenate(M),
+        wg.KindError,
+        "arrays: must be a tuple or list of arrays, not ndarray [concatenate(arrays: float32(2, 3))]",
+    ),
+    (
+        "nothing to stack",
+        lambda: wg.stack([]),
+        wg.WindowError,
+        "arrays=[]: must have at least one array [stack(arrays=[])]",
+    ),
+    (
+        "sizes that do not fit together",
+        lambda: wg.concatenate([M, np.zeros((2, 4)), X], axis=1),
+        wg.WindowError,
+        "arrays[2] of shape (3, 8, 8): must have the sizes of arrays[0] of shape (2, 3) on every axis but axis 1"
+        " [concatenate(arrays: [float32(2, 3), float64(2, 4), float32(3, 8, 8)], axis=1)]",
+    ),
+    (
+        "an axis to concatenate along that is not there",
+        lambda: wg.concatenate([M, M], axis=2),
+        wg.WindowError,
+        "axis=2: must be from -2 to 1 for arrays[0] of shape (2, 3)"
+        " [concatenate(arrays: [float32(2, 3), float32(2, 3)], axis=2)]",
+    ),
+    (
+        "shapes that do not stack",
+        lambda: wg.stack((M, M[:1])),
+        wg.WindowError,
+        "arrays[1] of shape (1, 3): must be (2, 3), the shape of arrays[0] [stack(arrays: (float32(2, 3), float32(1, 3)))]",
+    ),
+    (
+        "a new axis too far",
+        lambda: wg.stack([M], 3),
+        wg.WindowError,
+        "axis=3: must be from -3 to 2, the new axis of arrays of rank 2 [stack(arrays: [float32(2, 3)], axis=3)]",
+    ),
+    (
+        "something else among the arrays",
+        lambda: wg.stack([M, None]),
+        wg.KindError,
+        "arrays[1]: must be a NumPy array, not NoneType; try numpy.asarray(arrays[1]) [stack(arrays: [float32(2, 3), None])]",
+    ),
+    (
+        "softmax of a number",
+        lambda: wg.softmax(1.0),
+        wg.WindowError,
+        "axis=-1: x of shape () has no axes [softmax(x=1.0)]",
+    ),
+    (
         "labels of another shape",
         lambda: wg.cross_entropy(M, np.array([0, 1, 2])),
         wg.WindowError,

@@ -25,8 +25,9 @@ def shown(name: str, value: Any) -> str:
     """Arrays by kind and shape, everything else by value."""
     if is_array(value):
         return f"{name}: {kind(value)}"
-    if isinstance(value, tuple) and any(map(is_array, value[:MOST])):
-        return f"{name}: ({', '.join(kind(v) if is_array(v) else show(v) for v in value[:MOST])})"
+    if type(value) in (tuple, list) and any(map(is_array, first := value[:MOST])):
+        entries = ", ".join(kind(v) if is_array(v) else show(v) for v in first) + ", …" * (len(value) > MOST)
+        return f"{name}: ({entries})" if isinstance(value, tuple) else f"{name}: [{entries}]"
     return f"{name}={show(value)}"
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windowgrad as wg
-from support.array_cases import LABELLED, OPS, SITUATIONS
+from support.array_cases import OPS, SITUATIONS, constants
 from support.chunked import lazy, same_numbers
 from support.strategies import whole_numbers
 from windowgrad import nn
@@ -29,11 +29,15 @@ ROUNDED = {
     "mean",
     "exp",
     "log",
+    "log_or_zero",
     "tanh",
     "sigmoid",
+    "softmax",
     "log_softmax",
     "cross_entropy",
     "mse",
+    "sqrt",
+    "power",
     "batch_norm",
     "inverse_root",
 }
@@ -54,15 +58,15 @@ def draw_case(data, name):
     if name == "cast":
         params = records.CastParams(np.dtype(np.float64))
     xs = [np.asarray(data.draw(whole_numbers(shape)), np.float32) for shape in shapes]
-    if name in ("log", "inverse_root"):
+    if name in ("log", "log_or_zero", "sqrt", "power", "inverse_root"):
         xs = [np.asarray(np.abs(x) + 1) for x in xs]
     if name == "divide":
         xs[1] = np.where(xs[1] == 0, np.float32(1), xs[1])
     dxs = [np.asarray(data.draw(whole_numbers(shape)), np.float32) for shape in shapes]
-    if name in LABELLED:
-        rows, classes = (shapes[0], 3) if name == "place" else (shapes[0][:-1], shapes[0][-1])
-        xs.append(np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, classes, rows))
-        dxs.append(np.zeros(rows, np.float32))
+    constant = data.draw(constants(name, shapes))
+    if constant is not None:
+        xs.insert(*constant)
+        dxs.insert(constant[0], np.zeros(constant[1].shape, np.float32))
     shape = OPS[name].forward(params, *xs).shape
     return params, xs, dxs, np.asarray(data.draw(whole_numbers(shape)), np.float32)
 
@@ -90,27 +94,37 @@ def test_every_rule_of_every_operator_gives_what_it_gives_in_one_piece(name, dat
 
 FUNCTIONS = {
     "add": lambda x: wg.add(x, x[::-1]),
+    "clip": lambda x: wg.clip(x, 0, 1),
+    "concatenate": lambda x: wg.concatenate([x, x[:2]]),
     "cross_entropy": lambda x: wg.cross_entropy(x, np.arange(6) % 8),
     "divide": lambda x: wg.divide(x, 3),
     "exp": wg.exp,
     "flatten": wg.flatten,
     "log": wg.log,
     "log_softmax": wg.log_softmax,
+    "maximum": lambda x: wg.maximum(x, x[::-1]),
+    "minimum": lambda x: wg.minimum(x, x[:1]),
     "matmul": lambda x: wg.matmul(x, wg.transpose(x)),
     "mean": wg.mean,
     "mse": lambda x: wg.mse(x, 1),
     "multiply": lambda x: wg.multiply(x, x[:1]),
     "negative": wg.negative,
+    "power": lambda x: wg.power(x, 2),
     "relu": wg.relu,
     "reshape": lambda x: wg.reshape(x, (4, -1)),
     "sigmoid": wg.sigmoid,
+    "softmax": wg.softmax,
+    "sqrt": wg.sqrt,
+    "stack": lambda x: wg.stack([x, x[::-1]], -1),
+    "stop_gradient": wg.stop_gradient,
     "subtract": lambda x: wg.subtract(1, x),
     "sum": wg.sum,
     "tanh": wg.tanh,
     "transpose": wg.transpose,
+    "where": lambda x: wg.where(x > 3, x, 0),
 }
-SUMS = {"cross_entropy", "log_softmax", "matmul", "mean", "mse", "sum"}
-FLOATS = {"exp", "log", "tanh", "sigmoid", "log_softmax", "cross_entropy"}
+SUMS = {"cross_entropy", "softmax", "log_softmax", "matmul", "mean", "mse", "sum"}
+FLOATS = {"exp", "log", "tanh", "sigmoid", "softmax", "log_softmax", "cross_entropy", "sqrt"}
 DTYPES = ["bool", "int8", "uint16", "int64", "float16", "float32", "float64", ">f4", "object"]
 
 

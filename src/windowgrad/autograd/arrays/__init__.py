@@ -17,18 +17,36 @@ from windowgrad.autograd.arrays.arithmetic import (
     negative,
     subtract,
 )
+from windowgrad.autograd.arrays.choosing import (
+    MASK,
+    MAXIMUM,
+    MINIMUM,
+    SHARE,
+    STOP_GRADIENT,
+    WHERE,
+    clip,
+    maximum,
+    minimum,
+    stop_gradient,
+    where,
+)
 from windowgrad.autograd.arrays.functions import EXP, GATE, LOG, RELU, RELU6, SIGMOID, TANH, exp, log, relu, sigmoid, tanh
+from windowgrad.autograd.arrays.indexing import INDEX, SCATTER
+from windowgrad.autograd.arrays.joining import CONCATENATE, STACK, concatenate, stack
 from windowgrad.autograd.arrays.losses import (
     CROSS_ENTROPY,
     LOG_SOFTMAX,
     MSE,
     PICK,
     PLACE,
+    SOFTMAX,
     cross_entropy,
     log_softmax,
     mse,
+    softmax,
 )
 from windowgrad.autograd.arrays.normalise import BATCH_NORM, INVERSE_ROOT
+from windowgrad.autograd.arrays.powers import LOG_OR_ZERO, POWER, SQRT, power, sqrt
 from windowgrad.autograd.arrays.reductions import MEAN, SUM, mean, sum  # noqa: A004  # NumPy's name for it
 from windowgrad.autograd.arrays.rules import BROADCAST_TO, CAST, SUM_TO
 from windowgrad.autograd.arrays.shapes import FLATTEN, RESHAPE, TRANSPOSE, flatten, reshape, transpose
@@ -36,6 +54,8 @@ from windowgrad.spec.op import Op
 
 __all__ = [
     "add",
+    "clip",
+    "concatenate",
     "cross_entropy",
     "divide",
     "exp",
@@ -43,17 +63,25 @@ __all__ = [
     "log",
     "log_softmax",
     "matmul",
+    "maximum",
     "mean",
+    "minimum",
     "mse",
     "multiply",
     "negative",
+    "power",
     "relu",
     "reshape",
     "sigmoid",
+    "softmax",
+    "sqrt",
+    "stack",
+    "stop_gradient",
     "subtract",
     "sum",
     "tanh",
     "transpose",
+    "where",
 ]
 
 ARRAY_OPS: tuple[Op, ...] = (
@@ -73,9 +101,19 @@ ARRAY_OPS: tuple[Op, ...] = (
     LOG,
     TANH,
     SIGMOID,
+    SQRT,
+    POWER,
+    MAXIMUM,
+    MINIMUM,
+    WHERE,
+    STOP_GRADIENT,
+    CONCATENATE,
+    STACK,
+    SOFTMAX,
     LOG_SOFTMAX,
     CROSS_ENTROPY,
     MSE,
+    INDEX,
     # what layers are made of
     RELU6,
     BATCH_NORM,
@@ -84,6 +122,10 @@ ARRAY_OPS: tuple[Op, ...] = (
     BROADCAST_TO,
     SUM_TO,
     GATE,
+    MASK,
+    SHARE,
+    SCATTER,
+    LOG_OR_ZERO,
     PICK,
     PLACE,
     INVERSE_ROOT,

@@ -1,4 +1,4 @@
-"""Loss functions: log_softmax, cross_entropy and mse. None of them overflows."""
+"""Softmax and loss functions: log_softmax, cross_entropy and mse. None of them overflows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from windowgrad.autograd.arrays.arithmetic import multiply, negative, subtract
-from windowgrad.autograd.arrays.functions import exp, exp_cell, floats, log_cell
+from windowgrad.autograd.arrays.functions import exp_cell, floats, log_cell
 from windowgrad.autograd.arrays.operands import operand, operands
 from windowgrad.autograd.arrays.records import CrossEntropyParams, MseParams, PickParams, PlaceParams, SoftmaxParams
 from windowgrad.autograd.arrays.reductions import averaged, averaged_objects, divided, mean
@@ -24,6 +24,20 @@ from windowgrad.params import Params
 from windowgrad.spec import order, scalar
 
 A = TypeVar("A")
+
+
+def softmax(x: A, axis: int = -1) -> A:
+    """exp(x) ÷ Σ exp(x) along `axis`: positive numbers whose sum is 1.
+
+    >>> wg.softmax(np.array([1000.0, 1000.0, 0.0]))
+    array([0.5, 0.5, 0. ])
+    """
+    try:
+        y: A = run(SOFTMAX, "forward", softmax_params(axis), operand(x))
+        return y
+    except WindowgradError as error:
+        show_call(error, softmax, locals())
+        raise
 
 
 def log_softmax(x: A, axis: int = -1) -> A:
@@ -69,15 +83,48 @@ softmax_params = remember(SoftmaxParams)
 CROSS_PARAMS, MSE_PARAMS, PICK_PARAMS = CrossEntropyParams(), MseParams(), PickParams()
 
 
-# --- log_softmax -------------------------------------------------------------------------------------------------
+# --- softmax -----------------------------------------------------------------------------------------------------
+
+
+def below_top(params: SoftmaxParams, x: Array) -> Any:
+    """x less its greatest along the axis; floats of 16 bits as float32."""
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    return wide - wide.max(axis=params.axis, keepdims=True)
+
+
+def below_top_objects(params: SoftmaxParams, x: Array) -> Any:
+    return x - np.frompyfunc(greatest, 2, 1).reduce(x, axis=params.axis, keepdims=True)
+
+
+def _softmax(params: SoftmaxParams, x: Array) -> Any:
+    x = floats(x)
+    if not x.size:
+        return x
+    weights = np.exp(below_top(params, x))
+    return (weights / added(weights, axis=params.axis, keepdims=True)).astype(x.dtype, copy=False)
+
+
+def _softmax_objects(params: SoftmaxParams, x: Array) -> Any:
+    if not x.size:
+        return x
+    weights = each(exp_cell, below_top_objects(params, x))
+    return weights / np.add.reduce(weights, axis=params.axis, keepdims=True)
+
+
+def _softmax_push(params: SoftmaxParams, x: Any, dx: Any) -> Any:
+    y = softmax(x, params.axis)
+    return multiply(y, subtract(dx, total(multiply(y, dx), params.axis, True)))
+
+
+def _softmax_pull(params: SoftmaxParams, x: Any, g: Any) -> tuple[Any]:
+    return (_softmax_push(params, x, g),)  # its Jacobian is symmetric
 
 
 def _log_softmax(params: SoftmaxParams, x: Array) -> Any:
     x = floats(x)
     if not x.size:
         return x
-    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
-    rest = wide - wide.max(axis=params.axis, keepdims=True)
+    rest = below_top(params, x)
     y = rest - np.log(added(np.exp(rest), axis=params.axis, keepdims=True))
     return y.astype(x.dtype, copy=False)
 
@@ -85,8 +132,7 @@ def _log_softmax(params: SoftmaxParams, x: Array) -> Any:
 def _log_softmax_objects(params: SoftmaxParams, x: Array) -> Any:
     if not x.size:
         return x
-    top = np.frompyfunc(greatest, 2, 1).reduce(x, axis=params.axis, keepdims=True)
-    rest = x - top
+    rest = below_top_objects(params, x)
     return rest - each(log_cell, np.add.reduce(each(exp_cell, rest), axis=params.axis, keepdims=True))
 
 
@@ -96,10 +142,6 @@ def greatest(a: Any, b: Any) -> Any:
 
 def each(function: Any, x: Array) -> Any:
     return np.frompyfunc(function, 1, 1)(x)
-
-
-def softmax(x: Any, axis: int) -> Any:
-    return exp(log_softmax(x, axis))
 
 
 def _log_softmax_push(params: SoftmaxParams, x: Any, dx: Any) -> Any:
@@ -233,6 +275,7 @@ def difference(x: Any, target: Any) -> Any:
     return subtract(*(cast(a, float_of(a.dtype)) if a.dtype.kind in "biu" else a for a in (x, target)))
 
 
+SOFTMAX = native_op("softmax", SoftmaxParams, _softmax, _softmax_objects, _softmax_push, _softmax_pull, exact=False)
 LOG_SOFTMAX = native_op(
     "log_softmax", SoftmaxParams, _log_softmax, _log_softmax_objects, _log_softmax_push, _log_softmax_pull, exact=False
 )

@@ -28,10 +28,10 @@ def entries(name: str, value: object, least: int) -> tuple[int, ...]:
     return (as_int(name, value, least),)
 
 
-def axis_of(name: str, axis: int, x: Shape) -> int:
-    """The axis of `x`, counted from the front."""
+def axis_of(name: str, axis: int, x: Shape, said: str = "x") -> int:
+    """The axis of `x`, counted from the front; `said` is what the array is called."""
     if not -len(x) <= axis < len(x):
-        wanted = f"must be from {-len(x)} to {len(x) - 1} for x of shape {x}" if x else "x of shape () has no axes"
+        wanted = f"must be from {-len(x)} to {len(x) - 1} for {said} of shape {x}" if x else f"{said} of shape () has no axes"
         raise WindowError(f"{name}={show(axis)}: {wanted}")
     return axis % len(x)
 

@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 from dask.base import tokenize
 
+from windowgrad.bridges.dask.indexing import indexed, scattered
 from windowgrad.dispatch import asked
 from windowgrad.dtypes import float_of, is_float, native
 from windowgrad.errors import WindowError
@@ -196,8 +197,21 @@ def product(wide: Any, a: Any, b: Any) -> Any:
     return np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False))[..., None, :]
 
 
-def log_softmax(op: Op, params: Any, x: Array) -> Array:
-    """Along an axis of one chunk by the rule itself; else the maximum and the sum of a row are found chunk by chunk."""
+def concatenated(op: Op, params: Any, *arrays: Array) -> Array:
+    return da_.concatenate(alike(op, params, arrays), axis=params.axis)
+
+
+def stacked(op: Op, params: Any, *arrays: Array) -> Array:
+    return da_.stack(alike(op, params, arrays), axis=params.axis)
+
+
+def alike(op: Op, params: Any, arrays: Sequence[Array]) -> list[Array]:
+    dtype = result_dtype(op, params, arrays)
+    return [x.astype(dtype) for x in arrays]
+
+
+def softmax(op: Op, params: Any, x: Array) -> Array:
+    """Softmax or its logarithm: along an axis of one chunk by the rule itself; else a row is reduced chunk by chunk."""
     axis = params.axis % x.ndim
     if x.dtype == object or x.numblocks[axis] == 1 or not x.size:
         return cellwise(op, params, whole(x, axis))
@@ -205,7 +219,10 @@ def log_softmax(op: Op, params: Any, x: Array) -> Array:
     wide = x.astype(np.float32 if dtype.itemsize == 2 else dtype)
     top = da_.reduction(wide, greatest, greatest, axis=axis, keepdims=True, dtype=wide.dtype, concatenate=True)
     rest = da_.map_blocks(minus, wide, top, dtype=wide.dtype)
-    sums = added_up(da_.map_blocks(exponential, rest, dtype=wide.dtype), (axis,), True, None, wide.dtype)
+    weights = da_.map_blocks(exponential, rest, dtype=wide.dtype)
+    sums = added_up(weights, (axis,), True, None, wide.dtype)
+    if op.name == "softmax":
+        return da_.map_blocks(quotient, weights, sums, dtype=wide.dtype).astype(dtype)
     return da_.map_blocks(normal, rest, sums, dtype=wide.dtype).astype(dtype)
 
 
@@ -228,6 +245,11 @@ def normal(rest: Any, sums: Any) -> Any:
     return rest - np.log(sums)
 
 
+@np.errstate(all="ignore")
+def quotient(weights: Any, sums: Any) -> Any:
+    return weights / sums
+
+
 def picked(op: Op, params: Any, x: Array, labels: Array) -> Array:
     """From each row the cell of its label; rows are brought together. A wrong label is found out when it is computed."""
     rows = named(labels.ndim)
@@ -248,7 +270,12 @@ FORWARD: dict[str, Callable[..., Array]] = {
     "flatten": reshaped,
     "transpose": transposed,
     "matmul": multiplied,
-    "log_softmax": log_softmax,
+    "concatenate": concatenated,
+    "stack": stacked,
+    "index": indexed,
+    "scatter": scattered,
+    "softmax": softmax,
+    "log_softmax": softmax,
     "pick": picked,
     "place": placed,
 }

@@ -23,6 +23,9 @@ from windowgrad.spec.op import Op
 INSTEAD = {
     # what PyTorch calls it where the name is another one
     "transpose": "torch.permute or tensor.T",
+    "power": "torch.pow",
+    "stop_gradient": "torch.Tensor.detach",
+    "softmax": "torch.nn.functional.softmax",
     "log_softmax": "torch.nn.functional.log_softmax",
     "cross_entropy": "torch.nn.functional.cross_entropy",
     "mse": "torch.nn.functional.mse_loss",
