@@ -22,7 +22,7 @@ from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
 from windowgrad.kernels.pool.layout import out_shape, planned_for
 from windowgrad.kernels.pool.mean.rows import mean_rows
 from windowgrad.kernels.pool.plan import Plan
-from windowgrad.kernels.pool.smooth import cells, chunks, pairs, results
+from windowgrad.kernels.pool.smooth import cells, chunks, long_rows, pairs, results
 from windowgrad.kernels.pool.smooth.strips import Scratch, StripPlan, groups, is_cut, over_cells, over_outputs, whole
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.params import SmoothParams
@@ -109,6 +109,8 @@ def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> 
     dtype = float_of(x.dtype)
     if chunks.is_one_large_region(params, x):
         return chunks.forward(params, x, dtype, smooth_forward)
+    if long_rows.is_tiled(params.geometry, x.shape):
+        return long_rows.forward(smooth_forward, params, x)
     if (cut := blocks(params.geometry, x, summed(x.dtype), in_place=False, fixed=True)) is not None:
         y = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out
         cut.fill((y,), (x,), lambda block, x, out: (smooth_forward(within(params, block), x, *out),))
@@ -137,6 +139,8 @@ def smooth_saves(params: SmoothParams, *kinds: Kind) -> Kind | None:
 
 @lru_cache(maxsize=1024)
 def saved_kind(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Kind | None:
+    if long_rows.is_tiled(geometry, shape):
+        return geometry.out_shape(shape), np.dtype(np.float64)
     copies = math.prod(shape) > COPIED and dtype != summed(dtype)
     if cut_up(geometry, shape, 1, copies, False, False, True) is not None or is_cut(planned_for(geometry, shape)[0]):
         return None
@@ -145,9 +149,9 @@ def saved_kind(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any])
 
 def smooth_saving(params: SmoothParams, x: Array) -> tuple[Array, Array]:
     """The smooth maximum, and the sums of the weights of its windows."""
-    kind = saved_kind(params.geometry, x.shape, x.dtype)
-    assert kind is not None
-    saved = empty(*kind)
+    if long_rows.is_tiled(params.geometry, x.shape):
+        return long_rows.saving(smooth_saving, params, x)
+    saved = empty(out_shape(params.geometry, x.shape), np.dtype(np.float64))
     return found(params, x, saved.reshape(-1)), saved
 
 
@@ -155,6 +159,8 @@ def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(float_of(x.dtype), dx.dtype)
     if chunks.is_one_large_region(params, x):
         return chunks.jvp(params, x, dx, dtype, smooth_forward, smooth_jvp)
+    if long_rows.is_tiled(params.geometry, x.shape):
+        return long_rows.forward(smooth_jvp, params, x, dx)
     by_x, by_dx = (x, summed(x.dtype)), (dx, summed(dx.dtype))
     if (
         cut := blocks(params.geometry, *by_x, in_place=False, fixed=True)
@@ -200,6 +206,8 @@ def smooth_vjp(params: SmoothParams, x: Array, g: Array, saved: Array | None = N
     dtype = derivative_of(x.dtype, g.dtype)
     if chunks.is_one_large_region(params, x):
         return (chunks.vjp(params, x, g, dtype, smooth_forward, smooth_vjp),)
+    if long_rows.is_tiled(params.geometry, x.shape):
+        return (long_rows.vjp(smooth_vjp, params, x, g, saved),)
     by_x, by_g = (x, summed(x.dtype)), (g, summed(g.dtype), x.shape)
     if (
         cut := blocks(params.geometry, *by_x, in_place=False, fixed=True)

@@ -25,6 +25,7 @@ from windowgrad.kernels.pool.smooth.entry import (
     smooth_saving,
     smooth_vjp,
 )
+from windowgrad.kernels.pool.smooth.long_rows import is_tiled
 from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.kernels.runtime.threads import over
 from windowgrad.params import SmoothParams
@@ -37,7 +38,7 @@ def is_whole(params: SmoothParams, kind: Kind) -> bool:
     shape, dtype = kind
     if dtype not in NOTHING or math.prod(shape) == 0 or math.prod(params.geometry.out_shape(shape)) == 0:
         return False
-    return saved_kind(params.geometry, *kind) is not None
+    return saved_kind(params.geometry, *kind) is not None and not is_tiled(params.geometry, shape)
 
 
 def prepare_smooth(rule: str, params: SmoothParams, *kinds: Kind) -> Ready | None:
