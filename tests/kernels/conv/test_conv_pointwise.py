@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from windowgrad.geometry import Sliding
+from windowgrad.kernels.conv import choose
+from windowgrad.kernels.conv.exact import WEIGHT
+from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT
 from windowgrad.kernels.conv.pointwise import products, ways
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
@@ -24,10 +27,13 @@ def whole(*shape, dtype=np.float32):
 
 @pytest.fixture
 def used(monkeypatch):
-    """The kernels that were used."""
+    """The kernels that were used; that of few channels is none of them, and what was chosen before or is here is not kept."""
     names, multiply = [], ways.multiply
     monkeypatch.setattr(ways, "multiply", lambda kernel, *args: names.append(kernel.__name__) or multiply(kernel, *args))
-    return names
+    monkeypatch.setitem(choose.WAYS, WEIGHT, tuple(way for way in choose.WAYS[WEIGHT] if way is not FEW_WEIGHT))
+    choose.grouped.cache_clear()
+    yield names
+    choose.grouped.cache_clear()
 
 
 PIXELS = [LANES, PANEL, PANEL + 1, PANEL + products.FEW, PANEL + products.FEW + 1, 2 * PANEL + LANES + 3, 700]

@@ -13,6 +13,7 @@ from windowgrad.kernels.conv import share as conv_share
 from windowgrad.kernels.conv.choose import WAYS
 from windowgrad.kernels.conv.depthwise import bands
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
+from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.vector.masked import HUGE
 from windowgrad.kernels.vector.registers import ROWS
@@ -96,7 +97,7 @@ def test_a_kernel_equals_the_exact_one_wherever_its_predicate_holds(kind, dtype,
         "pointwise": {"pointwise", "pointwise_weight"},
         "three": {"three_rows", "shifted", "three_weight", "shifted_weight"},
         "planes": {"lanes", "shifted", "shifted_weight", "depthwise", "depthwise_weight"},
-        "dense": {"products", "weight_products"},
+        "dense": {"products", "few_weight", "weight_products"},
         "bands": {"bands", "bands_weight"},
     }
     assert seen >= wanted[kind]
@@ -119,6 +120,16 @@ def test_a_kernel_is_refused_at_the_edge_of_its_predicate(kind, dtype):
         "bands": ("bands", "bands_weight"),
     }
     assert all(sides[name] == {False, True} for name in edges[kind])
+
+
+@pytest.mark.parametrize(("taps", "rows", "may"), [(256, 128, True), (256, 129, False), (257, 1, False)])
+def test_few_weights_are_few_sums_and_few_taps(taps, rows, may):
+    made = case(ConvParams(Sliding((taps,), 1, 1)), (2, 1, 290), (rows, 1, taps), np.float32, np.random.default_rng(0))
+    assert FEW_WEIGHT.holds(made.conv.told(WEIGHT), 4) == may
+    if may:
+        out = placed(np.full(taps * rows, np.nan, np.float32))
+        forced(made, WEIGHT, FEW_WEIGHT, out)
+        assert (out == made.exact(WEIGHT)).all()
 
 
 # --- shares ------------------------------------------------------------------------------------------------------
@@ -152,7 +163,7 @@ def test_each_share_owns_the_cells_it_reads_and_writes(kind, dtype, monkeypatch)
                     strange = forced(made, role, way, out)
                     own = ~np.isnan(out) & (out != made.with_bias(role, np.zeros_like(expected)))
                     assert (out[own] == expected[own]).all(), (way.name, role, shapes, shares, share)
-                    if way.name != "weight_products":  # which looks at its result when all shares are done
+                    if way.name not in ("few_weight", "weight_products"):  # which look at their result when all shares are done
                         parts.append(strange)
                     written += own
                 assert written.max(initial=0) <= 1, (way.name, role, shapes, shares)
@@ -247,7 +258,10 @@ def test_the_kernels_that_are_chosen():
     table = {
         "1×1": (ConvParams(Sliding((1, 1), 1)), (2, PANEL, 12, 12), (2 * ROWS, PANEL, 1, 1)),
         "1×1, small": (ConvParams(Sliding((1, 1), 1)), (2, PANEL, 4, LANES), (2 * ROWS, PANEL, 1, 1)),
-        "3×3": (ConvParams(Sliding((3, 3), 1, 1)), (2, 8, 12, 12), (9, 8, 3, 3)),
+        "3×3": (ConvParams(Sliding((3, 3), 1, 1)), (2, 2 * PANEL, 12, 12), (2 * PANEL, 2 * PANEL, 3, 3)),
+        "3×3, few rows": (ConvParams(Sliding((3, 3), 1, 1)), (2, 8, 12, 12), (2, 8, 3, 3)),
+        "3×3, few channels": (ConvParams(Sliding((3, 3), 1, 1)), (8, 1, 12, 12), (2 * PANEL, 1, 3, 3)),
+        "1×1, few channels": (ConvParams(Sliding((1, 1), 1)), (8, 1, 12, 12), (PANEL, 1, 1, 1)),
         "depthwise 3×3": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
         "depthwise 3×3 s2": (ConvParams(Sliding((3, 3), 2, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
         "depthwise 5×5, few": (ConvParams(Sliding((5, 5), 1, 2), 3), (3, 3, 12, 12), (3, 1, 5, 5)),
@@ -263,6 +277,9 @@ def test_the_kernels_that_are_chosen():
         "1×1": ["pointwise", "pointwise", "pointwise_weight"],
         "1×1, small": ["pointwise", "pointwise", "weight_products"],
         "3×3": ["products", "products", "weight_products"],
+        "3×3, few rows": ["products", "products", "few_weight"],
+        "3×3, few channels": ["products", "products", "few_weight"],
+        "1×1, few channels": ["pointwise", "products", "few_weight"],
         "depthwise 3×3": ["three_rows", "three_rows", "three_weight"],
         "depthwise 3×3 s2": ["lanes", "lanes", "shifted_weight"],
         "depthwise 5×5, few": ["shifted", "shifted", "shifted_weight"],

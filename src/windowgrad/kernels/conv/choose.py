@@ -32,7 +32,7 @@ from windowgrad.kernels.conv.depthwise.ways import (
     THREE,
 )
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT, every_product
-from windowgrad.kernels.conv.gemm.ways import PRODUCTS, WEIGHT_PRODUCTS
+from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, WEIGHT_PRODUCTS
 from windowgrad.kernels.conv.plan import Array, Shape, is_regular
 from windowgrad.kernels.conv.pointwise.ways import POINTWISE, POINTWISE_WEIGHT
 from windowgrad.kernels.conv.shapes import WORK, Pass, Way
@@ -42,7 +42,7 @@ from windowgrad.params import ConvParams, TransposeParams
 WAYS: dict[int, tuple[Way, ...]] = {
     FORWARD: (POINTWISE, BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
     INPUT: (POINTWISE, BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
-    WEIGHT: (POINTWISE_WEIGHT, BANDS_WEIGHT, NINE_WEIGHT, SHIFTED_WEIGHT, LISTS_WEIGHT, WEIGHT_PRODUCTS),
+    WEIGHT: (BANDS_WEIGHT, NINE_WEIGHT, SHIFTED_WEIGHT, LISTS_WEIGHT, FEW_WEIGHT, POINTWISE_WEIGHT, WEIGHT_PRODUCTS),
 }
 """The kernels of each role, the fastest first. The first that may be used and is worth it is taken; the last may always be."""
 

@@ -1,24 +1,29 @@
 """Any geometry, by packed panels: when each kernel may be used, and how threads share it.
 
-The kernels are in `products.py` and `weight.py`. Threads share panels of pixels; with few of them, or in the weight gradient,
-rows of the output.
+The kernels are in `products.py`, `weight.py` and `few.py`. Threads share panels of pixels; with few of them, or in the weight
+gradient, rows of the output; in the weight gradient of few rows or channels also pairs of a channel and a tap.
 """
 
 from __future__ import annotations
 
 from windowgrad.kernels.conv import plan
+from windowgrad.kernels.conv.gemm.few import PACKED, few_products
 from windowgrad.kernels.conv.gemm.products import products
 from windowgrad.kernels.conv.gemm.weight import weight_products
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.range_check import any_strange
 from windowgrad.kernels.conv.shapes import Pass, Way, fill_unseen
 from windowgrad.kernels.conv.share import room, shared
-from windowgrad.kernels.vector.registers import ROWS, WIDE_BYTES
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 
 FEW_PANELS = 24
 """With fewer panels of pixels, threads share the rows."""
 FEW_TILES = 4
 """Where so few tiles of rows use pixels that lie in order, they are read where they stand."""
+MOST_TAPS, MOST_SUMS = 256, 1 << 15
+"""Of `few_products`: the sums, a vector each, stay in the second cache or close to it."""
+FEW_PIXELS, SOME_PIXELS = 512, 1024
+"""Planes of fewer pixels are summed several at a time; pixels at a time, about."""
 
 
 # --- when --------------------------------------------------------------------------------------------------------
@@ -27,6 +32,27 @@ FEW_TILES = 4
 def always(one: Pass, itemsize: int) -> bool:
     """`products`, `weight_products`: every pass (see `Pass` for what that is)."""
     return True
+
+
+def may_sum_few(one: Pass, itemsize: int) -> bool:
+    """`few_products`: the sums of all pairs of a row and a (channel, tap) are few, and so are the taps, which are listed."""
+    return one.taps <= MOST_TAPS and one.rows * one.channels * one.taps <= MOST_SUMS
+
+
+def leaves_tiles_empty(one: Pass) -> bool:
+    """Whether `few_products` takes less time than tiles, in products of vectors, as measured with vectors of 64 bytes."""
+    rows, numbers, lanes = one.rows, one.channels * one.taps, WIDE_BYTES // 4
+    vectors = one.images * one.pixels / lanes
+    high, wide = (rows, numbers) if one.gathers[0].in_order else (numbers, rows)
+    slower = 1 if wide > 2 * lanes else 1.1 if wide > lanes else 1.3
+    tiles = up_to(high, ROWS) * up_to(wide, lanes) * slower * vectors + 8 * wide * vectors
+    pairs = min(up_to(numbers, ROWS // 2) * rows, up_to(rows, ROWS // 2) * numbers)
+    return 1.2 * pairs * vectors + 25 * rows * numbers < tiles
+
+
+def up_to(count: int, several: int) -> int:
+    """The next multiple."""
+    return -(-count // several) * several
 
 
 # --- how ---------------------------------------------------------------------------------------------------------
@@ -81,5 +107,39 @@ def sum_pixels(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool
     return int(any_strange(gw, 0, gw.size))
 
 
+def sum_few(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
+    (gather,), numbers, lanes = one.gathers, one.channels * one.taps, WIDE_BYTES // gw.itemsize
+    turned = up_to(numbers, ROWS // 2) * one.rows < up_to(one.rows, ROWS // 2) * numbers
+    by_rows = numbers < 2 * ROWS
+    unit = ROWS if by_rows != turned else VECTORS
+    images, pixels = pixels_at_once(one.images, one.pixels, lanes)
+    pitch = images * pixels + lanes
+    packed = 0 if gather.in_order and images == 1 else min(numbers, max(1, PACKED // pitch // unit) * unit)
+
+    def task(first: int, last: int) -> int:
+        share = 0, one.rows, first * unit, min(numbers, last * unit)
+        if by_rows:
+            share = first * unit, min(one.rows, last * unit), 0, numbers
+        rows, columns = share[1] - share[0], share[3] - share[2]
+        wide, tall = (rows, columns) if turned else (columns, rows)
+        blocks = images, pixels, packed, up_to(tall, ROWS), int(turned)
+        cells = (wide * blocks[3] + ROWS) * lanes + packed * pitch + lanes + (rows * pitch if images > 1 else 0) + lanes
+        scratch = room.get(cells, gw.dtype, 3 * one.taps * images * pixels)
+        few_products(x, g, gw, scratch, gather.axes, one.sizes, blocks, share)
+        return 0
+
+    shared(task, -(-(one.rows if by_rows else numbers) // unit), one.work)
+    return int(any_strange(gw, 0, gw.size))
+
+
+def pixels_at_once(images: int, pixels: int, lanes: int) -> tuple[int, int]:
+    """How many images and how many pixels of a plane are a block: parts of a plane, or several planes."""
+    if pixels < FEW_PIXELS:
+        return min(images, SOME_PIXELS // pixels), pixels
+    parts = -(-pixels // SOME_PIXELS)
+    return 1, up_to(-(-pixels // parts), lanes)
+
+
 PRODUCTS = Way("products", always, multiply)
+FEW_WEIGHT = Way("few_weight", may_sum_few, sum_few, leaves_tiles_empty)
 WEIGHT_PRODUCTS = Way("weight_products", always, sum_pixels)
