@@ -29,8 +29,8 @@ def native(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(array, dtype=array.dtype.newbyteorder("="))
 
 
-def unchanged(dtype: DType) -> DType:
-    """The dtype of a result that is one of the cells."""
+def unchanged(dtype: DType, *_: DType) -> DType:
+    """The dtype of a result that is one of the cells of the first input."""
     return dtype
 
 

@@ -72,6 +72,8 @@ class Facts:
     """The public functions that it computes."""
     copies_x: bool = False
     """Its kernels work on a copy of x as a whole, which counts in the memory that a call is refused for."""
+    indices: tuple[str, ...] = ()
+    """The inputs that are indices: integers, which have no derivative."""
     derivative_reads: tuple[str, ...] = ()
     """The inputs whose cells its jvp and vjp look at; of the others the shape and the dtype are enough."""
     partial_results: str | None = None

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from windowgrad.dispatch import run
 from windowgrad.dtypes import conv_dtype, float_of, unchanged
 from windowgrad.facts import Facts, Family, Kernels
-from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding
+from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding, unpooling
 from windowgrad.spec.op import Op
 
 # --- kernels: imported when the first one is needed, for that loads Numba -------------------------------------------
@@ -68,6 +68,12 @@ def extend_kernels() -> Kernels:
     from windowgrad.kernels.elementwise import extend
 
     return Kernels(extend.extend_forward, extend.extend_jvp, extend.extend_vjp)
+
+
+def unpool_kernels() -> Kernels:
+    from windowgrad.kernels.elementwise import unpool
+
+    return Kernels(unpool.unpool_forward, unpool.unpool_jvp, unpool.unpool_vjp)
 
 
 def unpad_kernels() -> Kernels:
@@ -293,6 +299,15 @@ CONVOLUTION = Facts(
 )
 TRANSPOSED = replace(CONVOLUTION, families=(CONV_TRANSPOSE,), kernel_options=((1,),), case_options=("groups", "output_padding"))
 
+UNPOOL = Facts(
+    unpool_kernels,
+    unchanged,
+    writes_out=False,
+    chooses_gradients=True,
+    indices=("indices",),
+    derivative_reads=("indices",),
+)
+
 MEANINGS: tuple[Op, ...] = (
     replace(maximum.OP, facts=MAX),
     replace(minimum.OP, facts=MIN),
@@ -300,6 +315,7 @@ MEANINGS: tuple[Op, ...] = (
     replace(logsumexp.OP, facts=SMOOTH),
     replace(convolution.CONV, facts=CONVOLUTION),
     replace(convolution.CONV_TRANSPOSE, facts=TRANSPOSED),
+    replace(unpooling.OP, facts=UNPOOL),
     replace(padding.PAD, facts=Facts(pad_kernels, unchanged, writes_out=False, grows=True)),
     replace(extension.OP, facts=Facts(extend_kernels, unchanged, writes_out=False, grows=True)),
     replace(padding.UNPAD, facts=Facts(unpad_kernels, unchanged, writes_out=False, grows=False)),

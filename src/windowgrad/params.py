@@ -24,6 +24,7 @@ Shape = tuple[int, ...]
 
 TIES = ("first", "all", "split")
 EMPTY = ("zero", "raise")
+DUPLICATES = ("last", "add")
 BORDERS = ("constant", "reflect", "replicate", "circular")
 
 
@@ -299,3 +300,37 @@ class ExtendParams(PadParams):
             if not (least <= value <= most and value == int(value)):
                 wanted = f"must be an integer from {least} to {most}"
                 raise OptionError(f"value={show(self.value)}: {wanted} for x of dtype {dtype}")
+
+
+@dataclass(frozen=True)
+class UnpoolParams(Params):
+    """The adjoint's sizes of `window`, or `output_size`; `duplicates`: what becomes of cells with the same index."""
+
+    window: Sliding
+    output_size: tuple[int, ...] | None = None
+    duplicates: str = "last"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.window, Sliding):
+            raise KindError(f"window={show(self.window)}: must be a Sliding geometry")
+        if self.output_size is not None:
+            object.__setattr__(self, "output_size", ints("output_size", self.output_size, self.window.rank))
+        _one_of("duplicates", self.duplicates, DUPLICATES)
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        x, indices = shapes
+        lead, spatial = self.window.split(x)
+        if indices != x:
+            raise WindowError(f"indices of shape {show(indices)}: must be {show(x)}, the shape of x")
+        return lead + (self.output_size or self.window.adjoint(spatial, (0,) * self.window.rank))
+
+    def check_dtypes(self, *dtypes: np.dtype[Any]) -> None:
+        if dtypes[1].kind not in "iuO":
+            raise KindError(f"indices: unsupported dtype {dtypes[1]}; must be integers")
+
+
+def out_of_range(cell: Shape, index: int, plane: Shape) -> WindowError:
+    """The error for an index that is not in the plane."""
+    last = math.prod(plane) - 1
+    wanted = f"must be -1 or from 0 to {show(last)}, an index into the output plane {show(plane)}"
+    return WindowError(f"indices[{', '.join(map(str, cell))}]={show(index)}: {wanted}")

@@ -23,6 +23,7 @@ from windowgrad.params import (
     SmoothParams,
     TransposeParams,
     UnpadParams,
+    UnpoolParams,
 )
 
 SIGNATURES = """
@@ -51,6 +52,10 @@ conv_transpose_out_shape(spatial, kernel_size, stride=1, padding=0, output_paddi
 adaptive_bins(n, m)
 pad(x, padding, mode="constant", value=0)
 unpad(x, padding)
+max_unpool(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, duplicates="last")
+max_unpool1d(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, duplicates="last")
+max_unpool2d(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, duplicates="last")
+max_unpool3d(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, duplicates="last")
 """
 ARRAYS = """
 add(a, b)
@@ -137,6 +142,7 @@ CALLS = {
     "smooth_max_pool": (SmoothParams(WINDOW, 0.5), X),
     "conv": (ConvParams(WINDOW), X, W),
     "conv_transpose": (TransposeParams(WINDOW), X, W),
+    "max_unpool": (UnpoolParams(WINDOW), X, np.zeros(X.shape, int)),
     "pad": (PadParams((1, 1)), X),
     "extend": (ExtendParams((1, 1), "reflect"), X),
     "unpad": (UnpadParams((1, 1)), X),

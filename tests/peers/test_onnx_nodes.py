@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 from support.onnx_nodes import computed, convolved, stored
 
 TESTS = stored("Conv", "ConvTranspose")
+UNPOOLS = stored("MaxUnpool")
 POOLS = stored("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
 
 
@@ -23,9 +24,11 @@ def test_the_package_has_the_tests_that_are_meant():
     assert {"node/test_averagepool_2d_ceil_last_window_starts_on_pad", "node/test_maxpool_2d_same_lower"} < pools
     assert sum(name.startswith("node/") for name in pools) == 43
     assert len(pools) == 57
+    unpools = ["node/test_maxunpool_export_with_output_shape", "node/test_maxunpool_export_without_output_shape"]
+    assert [test.name for test in UNPOOLS] == unpools
 
 
-@pytest.mark.parametrize("test", TESTS + POOLS, ids=lambda test: test.name)
+@pytest.mark.parametrize("test", TESTS + POOLS + UNPOOLS, ids=lambda test: test.name)
 def test_onnx_expects_the_same(test):
     sets = test.sets()
     assert sets

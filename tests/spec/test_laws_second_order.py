@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.laws import each, listed
+from support.laws import dual, each, listed
 from support.strategies import arrays, cases, distinct, fractions
 from windowgrad.ops import OPS
 from windowgrad.spec import Dual
@@ -23,9 +23,9 @@ def test_the_derivative_of_jvp_is_forward_on_duals_of_duals(op, data):
     """d/dε of J(x + ε·e)·dx is the mixed tangent of forward on (x + ε·e) + δ·dx."""
     params, xs, dxs, _ = data.draw(cases(op, distinct(), tangents=fractions()))
     es = [data.draw(arrays(x.shape, fractions())) for x in xs]
-    moved = [each(Dual, x, e) for x, e in zip(xs, es, strict=True)]
+    moved = dual(xs, es)
     still = [each(lambda d: Dual(d, 0), dx) for dx in dxs]
-    nested = op.forward(params, *(each(Dual, x, dx) for x, dx in zip(moved, still, strict=True)))
+    nested = op.forward(params, *dual(moved, still))
     expected = each(lambda cell: tangent(tangent(cell)), nested)
     assert listed(each(tangent, op.jvp(params, *moved, *still))) == listed(expected)
 

@@ -75,6 +75,55 @@ CASES = [
         "size=0 on axis 0: must be at least 1 [pad(x: float64(2, 0), padding=(1,), mode='circular')]",
     ),
     Bad(
+        "unpool to a place that is not there",
+        lambda: wg.max_unpool1d(ROW, np.array([[0, 1, 2, 3, 16, 5, 6, 7]]), 2),
+        wg.WindowError,
+        "indices[0, 4]=16: must be -1 or from 0 to 15, an index into the output plane (16,)"
+        " [max_unpool1d(x: float64(1, 8), indices: int64(1, 8), kernel_size=2)]",
+    ),
+    Bad(
+        "unpool to a negative place",
+        lambda: wg.max_unpool(ROW.astype(object), np.full((1, 8), -2), (2,)),
+        wg.WindowError,
+        "indices[0, 0]=-2: must be -1 or from 0 to 15, an index into the output plane (16,)"
+        " [max_unpool(x: object(1, 8), indices: int64(1, 8), kernel_size=(2,))]",
+    ),
+    Bad(
+        "unpool with indices of another shape",
+        lambda: wg.max_unpool1d(ROW, np.zeros((1, 7), int), 2),
+        wg.WindowError,
+        "indices of shape (1, 7): must be (1, 8), the shape of x"
+        " [max_unpool1d(x: float64(1, 8), indices: int64(1, 7), kernel_size=2)]",
+    ),
+    Bad(
+        "unpool with indices that are floats",
+        lambda: wg.max_unpool1d(ROW, np.zeros((1, 8)), 2),
+        wg.KindError,
+        "indices: unsupported dtype float64; must be integers"
+        " [max_unpool1d(x: float64(1, 8), indices: float64(1, 8), kernel_size=2)]",
+    ),
+    Bad(
+        "unpool to another batch",
+        lambda: wg.max_unpool1d(ROW, np.zeros((1, 8), int), 2, output_size=(2, 16)),
+        wg.WindowError,
+        "output_size=(2, 16): must begin with (1,), the leading axes of x"
+        " [max_unpool1d(x: float64(1, 8), indices: int64(1, 8), kernel_size=2, output_size=(2, 16))]",
+    ),
+    Bad(
+        "unpool with unknown duplicates",
+        lambda: wg.max_unpool1d(ROW, np.zeros((1, 8), int), 2, duplicates="first"),
+        wg.OptionError,
+        "duplicates='first': must be one of 'last', 'add'"
+        " [max_unpool1d(x: float64(1, 8), indices: int64(1, 8), kernel_size=2, duplicates='first')]",
+    ),
+    Bad(
+        "unpool with more padding than there is",
+        lambda: wg.max_unpool1d(ROW[:, :1], np.zeros((1, 1), int), 2, padding=1),
+        wg.WindowError,
+        "padding=(1, 1) on axis 0: gives an output of size 0, must be at least 1"
+        " [max_unpool1d(x: float64(1, 1), indices: int64(1, 1), kernel_size=2, padding=1)]",
+    ),
+    Bad(
         "pad a word",
         lambda: wg.pad(X, "same"),
         wg.KindError,

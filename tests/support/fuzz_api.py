@@ -160,7 +160,7 @@ OWN = [
     *(operator_forward, operator_vjp, operator_jvp, geometry_out_shape, geometry_taps),
     *(geometry.Sliding, geometry.Adaptive, geometry.Global),
     *(params.MaxParams, params.MinParams, params.MeanParams, params.SmoothParams, params.ConvParams, params.TransposeParams),
-    *(params.PadParams, params.ExtendParams, params.UnpadParams),
+    *(params.PadParams, params.ExtendParams, params.UnpadParams, params.UnpoolParams),
 ]
 
 

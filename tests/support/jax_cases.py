@@ -49,6 +49,7 @@ POOLING = (
     case("pad", lambda x: wg.pad(x, ((1, 0), (0, 2))), (2, 3, 4)),
     case("pad with ones", lambda x: wg.pad(x, ((1, 0), (0, 2)), value=1), (2, 3, 4)),
     case("pad, reflected", lambda x: wg.pad(x, ((1, 0), (0, 7)), "reflect"), (2, 3, 4)),
+    case("max_unpool1d", lambda x: wg.max_unpool1d(x, np.arange(24).reshape(2, 3, 4) % 7, 2), (2, 3, 4)),
     case("unpad", lambda x: wg.unpad(x, ((1, 0), (0, 2))), (2, 3, 4)),
 )
 CONVOLUTION = (

@@ -33,8 +33,8 @@ def each(function: Any, *arrays: Any) -> Any:
 
 
 def dual(xs: Any, dxs: Any) -> list[Any]:
-    """Each input with its tangent, as dual numbers."""
-    return [each(Dual, x, dx) for x, dx in zip(xs, dxs, strict=True)]
+    """Each input with its tangent, as dual numbers; indices, which are machine integers, stay as they are."""
+    return [each(Dual, x, dx) if x.dtype == object else x for x, dx in zip(xs, dxs, strict=True)]
 
 
 def listed(*arrays: Any) -> list[Any]:

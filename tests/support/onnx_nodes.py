@@ -23,6 +23,8 @@ def computed(node: Any, *inputs: Any) -> list[Any]:
     if node.op_type.startswith("Global"):
         pool = wg.global_max_pool if node.op_type == "GlobalMaxPool" else wg.global_avg_pool
         return [pool(inputs[0], inputs[0].ndim - 2)]
+    if node.op_type == "MaxUnpool":
+        return [unpooled(node, *inputs)]
     return [convolved(node, *inputs)] if node.op_type.startswith("Conv") else pooled(node, *inputs)
 
 
@@ -49,6 +51,19 @@ def flat(index: Any, shape: tuple[int, ...], storage_order: int) -> Any:
     within = index_of(place[::-1], plane[::-1]) if storage_order else index
     planes = np.arange(shape[0] * shape[1]).reshape(shape[:2] + (1,) * (index.ndim - 2))
     return within + planes * np.prod(shape[2:])
+
+
+def unpooled(node: Any, x: Any, indices: Any, output_shape: Any = None) -> Any:
+    """ "The indices ... are the indices of the selected values ... computed as flatten 1-D tensor" of the output whose size
+    follows from the attributes; "output_shape" only puts zeros after it."""
+    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    kernel = tuple(given["kernel_shape"])
+    strides, padding = tuple(given.get("strides", (1,) * len(kernel))), explicit(given, len(kernel))
+    plane = wg.conv_transpose_out_shape(x.shape[2:], kernel, strides, padding)
+    y = wg.max_unpool(x, indices % np.prod(plane), kernel, strides, padding)
+    if output_shape is None:
+        return y
+    return wg.pad(y, [(0, int(n) - m) for n, m in zip(output_shape[2:], plane, strict=True)])
 
 
 def convolved(node: Any, x: Any, w: Any, bias: Any = None) -> Any:

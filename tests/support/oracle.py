@@ -167,6 +167,18 @@ def extend_forward(params: Any, x: Any) -> Any:
     return np.pad(x, ((0, 0),) * (x.ndim - len(params.padding)) + params.padding, modes[params.mode], **options)
 
 
+def unpool_forward(params: Any, x: Any, indices: Any) -> Any:
+    """Plane by plane onto a flat canvas, one cell after the other."""
+    rank = params.window.rank
+    lead, out = x.shape[: x.ndim - rank], params.out_shape(x.shape, indices.shape)
+    y = np.full(out, 0).astype(object).reshape(*lead, -1)
+    for n in np.ndindex(*lead):
+        for value, index in zip(x[n].flat, indices[n].flat, strict=True):
+            if index >= 0:
+                y[(*n, index)] = y[(*n, index)] + value if params.duplicates == "add" else value
+    return y.reshape(out)
+
+
 def unpad_forward(params: Any, x: Any) -> Any:
     for axis, (lo, hi) in enumerate(params.padding, start=x.ndim - len(params.padding)):
         x = np.take(x, range(lo, x.shape[axis] - hi), axis=axis)
@@ -182,5 +194,6 @@ FORWARD = {
     "conv_transpose": transpose_forward,
     "pad": pad_forward,
     "extend": extend_forward,
+    "max_unpool": unpool_forward,
     "unpad": unpad_forward,
 }

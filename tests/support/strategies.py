@@ -20,6 +20,7 @@ from support import oracle
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
 from windowgrad.params import (
     BORDERS,
+    DUPLICATES,
     TIES,
     ConvParams,
     ExtendParams,
@@ -30,6 +31,7 @@ from windowgrad.params import (
     SmoothParams,
     TransposeParams,
     UnpadParams,
+    UnpoolParams,
 )
 from windowgrad.spec import Op
 
@@ -259,6 +261,24 @@ def extensions(draw: st.DrawFn) -> tuple[ExtendParams, Shapes]:
     return ExtendParams(padding, mode, value), ((*draw(leads()), *spatial),)
 
 
+@st.composite
+def unpoolings(draw: st.DrawFn) -> tuple[UnpoolParams, Shapes]:
+    target = draw(spatial_sizes(draw(st.integers(1, 3))))
+    window = draw(slidings(target, ceil=False).filter(lambda window: set(window.dilation) == {1}))
+    has_default = all(n > rest for n, rest in zip(target, remainder(window, target), strict=True))
+    size = draw(st.sampled_from([None, target])) if has_default else target
+    shape = (*draw(leads()), *window.grid(target))
+    return UnpoolParams(window, size, draw(st.sampled_from(DUPLICATES))), (shape, shape)
+
+
+@st.composite
+def indices(draw: st.DrawFn, params: UnpoolParams, shape: Sequence[int]) -> Any:
+    """Places in the planes of the output, few of them so that some come twice, and −1."""
+    plane = int(np.prod(params.out_shape(tuple(shape), tuple(shape))[len(shape) - params.window.rank :]))
+    drawn = np.array(draw(pool(range(-1, 120))(int(np.prod(shape)))), dtype=np.int64).reshape(tuple(shape))
+    return np.where(drawn < 0, -1, drawn % min(plane, 7) * (plane // min(plane, 7)))
+
+
 SITUATIONS: dict[str, st.SearchStrategy[tuple[Any, Shapes]]] = {
     "max_pool": pooled(max_params),
     "min_pool": pooled(min_params),
@@ -268,6 +288,7 @@ SITUATIONS: dict[str, st.SearchStrategy[tuple[Any, Shapes]]] = {
     "conv_transpose": transposed_convolutions(),
     "pad": paddings(PadParams),
     "extend": extensions(),
+    "max_unpool": unpoolings(),
     "unpad": paddings(UnpadParams),
 }
 """By operator: parameters, and shapes of the inputs they fit."""
@@ -282,6 +303,7 @@ ORDINARY: dict[str, tuple[Any, Shapes]] = {
     "conv": (ConvParams(PLAIN), ((2, 3, 4, 5), (6, 3, 2, 2), (6,))),
     "conv_transpose": (TransposeParams(PLAIN), ((2, 3, 4, 5), (3, 6, 2, 2), (6,))),
     "pad": (PadParams(((1, 2), (0, 1))), ((2, 3, 4, 5),)),
+    "max_unpool": (UnpoolParams(PLAIN), ((2, 3, 4, 5), (2, 3, 4, 5))),
     "extend": (ExtendParams(((1, 2), (0, 6)), "reflect"), ((2, 3, 4, 5),)),
     "unpad": (UnpadParams(((1, 2), (0, 1))), ((2, 3, 4, 5),)),
 }
@@ -293,4 +315,6 @@ def cases(draw: st.DrawFn, op: Op, scalars: Cells, tangents: Cells | None = None
     """(params, inputs, tangents like the inputs, gradient like the output)."""
     params, shapes = draw(SITUATIONS[op.name])
     xs, dxs = ([draw(arrays(shape, kind)) for shape in shapes] for kind in (scalars, tangents or scalars))
+    if isinstance(params, UnpoolParams):
+        xs[1] = draw(indices(params, shapes[1]))
     return params, xs, dxs, draw(arrays(params.out_shape(*shapes), tangents or scalars))

@@ -10,6 +10,7 @@ A = TypeVar("A")
 
 Ties = Literal["first", "all", "split"]
 Empty = Literal["zero", "raise"]
+Duplicates = Literal["last", "add"]
 Border = Literal["constant", "reflect", "replicate", "circular"]
 Pair: TypeAlias = tuple[A | None, A | None] | None
 Bins = int | None | Sequence[int | None]

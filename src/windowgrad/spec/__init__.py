@@ -1,7 +1,19 @@
 """The executable specification: each operator as a short function over any scalar type. Results are arrays of objects."""
 
-from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding, scalar
+from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding, scalar, unpooling
 from windowgrad.spec.dual import Dual
 from windowgrad.spec.op import Op
 
-__all__ = ["Dual", "Op", "convolution", "extension", "logsumexp", "maximum", "mean", "minimum", "padding", "scalar"]
+__all__ = [
+    "Dual",
+    "Op",
+    "convolution",
+    "extension",
+    "logsumexp",
+    "maximum",
+    "mean",
+    "minimum",
+    "padding",
+    "scalar",
+    "unpooling",
+]

@@ -15,10 +15,10 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from windowgrad.bridges.dask import array_ops, convolution, padding, pooling
+from windowgrad.bridges.dask import array_ops, convolution, padding, pooling, unpooling
 from windowgrad.dispatch import argument_names, check_array, check_dtype, check_shapes, computes_itself
 from windowgrad.errors import KindError, show
-from windowgrad.params import ConvParams, Params, PoolParams
+from windowgrad.params import ConvParams, Params, PoolParams, UnpoolParams
 from windowgrad.spec.op import Op
 
 
@@ -47,6 +47,8 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
         return pooling.compute(op, rule, params, given)
     if isinstance(params, ConvParams):
         return convolution.compute(op, rule, params, given, needs)
+    if isinstance(params, UnpoolParams):
+        return unpooling.compute(op, rule, params, given, needs)
     return padding.compute(op, rule, params, given)
 
 

@@ -15,7 +15,7 @@ from windowgrad.bridges.jax.primitives import kinds, saved_like
 from windowgrad.params import ConvParams, Params, Shape
 from windowgrad.spec.op import Op
 
-IMAGES = ("x", "y")  # the roles that have batch axes; a weight and a bias have none
+IMAGES = ("x", "indices", "y")  # the roles that have batch axes; a weight and a bias have none
 
 
 @dataclass(frozen=True)

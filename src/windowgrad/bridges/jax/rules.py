@@ -16,6 +16,7 @@ from functools import cache, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.interpreters import ad, batching
 
@@ -77,7 +78,7 @@ def pushed_some(op: Op, params: Params, xs: Arrays, dxs: Arrays, like: Like, sav
     if all(map(is_zero, dxs)):
         return None
     if not op.linear:
-        return pushed(op, params, xs, dxs, saved=saved)
+        return pushed(op, params, xs, filled(dxs, xs), saved=saved)
     count = factors(op)
     moving = [not is_zero(dx) for dx in dxs[:count]]
     extra = [zeros(a) if is_zero(db) else db for db, a in zip(dxs[count:], like[count:], strict=True)]
@@ -162,6 +163,15 @@ def vjp_transpose(op: Op, cts: Arrays, *arrays: Any, params: Params, needs: Need
 def is_zero(tangent: Any) -> bool:
     """Whether it is known to be zero: JAX's symbolic zero, or none at all."""
     return tangent is None or type(tangent) is ad.Zero
+
+
+def filled(tangents: Arrays, like: Sequence[Any]) -> list[Any]:
+    """The tangents, with arrays for those that are zeros; an index, which is an integer, has one of the dtype of the others."""
+    kind = next(t.dtype for t in tangents if not is_zero(t))
+    return [
+        lax.full(a.shape, 0, a.dtype if jnp.issubdtype(a.dtype, jnp.floating) else kind) if is_zero(t) else t
+        for t, a in zip(tangents, like, strict=True)
+    ]
 
 
 def added(one: Any, other: Any) -> Any:

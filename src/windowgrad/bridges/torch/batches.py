@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
+from windowgrad.dispatch import facts_of
 from windowgrad.spec.op import Op
 
 
 def places(op: Op, rule: str, needs: Sequence[bool], count: int) -> set[int]:
     """Which of the `count` arrays of a rule may have more axes before their own: those that have a batch already."""
-    if len(op.inputs) == 1:
+    if len(op.inputs) == 1 + len(facts_of(op).indices):
         return set(range(count))
     if any(needs[1:]):  # the gradient of a weight is a sum over its batch
         return set()

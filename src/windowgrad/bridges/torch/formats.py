@@ -12,7 +12,7 @@ from itertools import chain
 
 import torch
 
-from windowgrad.params import ConvParams, Params, PoolParams
+from windowgrad.params import ConvParams, Params, PoolParams, UnpoolParams
 
 Shape = Sequence[int]
 
@@ -49,7 +49,7 @@ def has_channels_last(params: Params, tensors: Sequence[torch.Tensor]) -> bool:
 def rank_of(params: Params, ndim: int) -> int:
     if isinstance(params, PoolParams):
         return params.geometry.rank
-    return params.window.rank if isinstance(params, ConvParams) else ndim - 2
+    return params.window.rank if isinstance(params, (ConvParams, UnpoolParams)) else ndim - 2
 
 
 def strides_of(shape: Shape, channels_last: bool) -> tuple[int, ...]:

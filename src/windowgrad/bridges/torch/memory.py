@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from windowgrad.bridges.torch.formats import formatted, has_channels_last, rank_of
-from windowgrad.dispatch import argument_names, result_dtype, run, run_saving
+from windowgrad.dispatch import argument_names, facts_of, result_dtype, run, run_saving
 from windowgrad.dtypes import derivative_of
 from windowgrad.errors import KindError
 from windowgrad.params import Params
@@ -107,6 +107,7 @@ def result_dtypes(op: Op, rule: str, dtypes: Sequence[torch.dtype], needs: Seque
 
 
 def value_dtype(op: Op, dtypes: Sequence[torch.dtype]) -> torch.dtype:
+    dtypes = [dtype for dtype, name in zip(dtypes, op.inputs, strict=False) if name not in facts_of(op).indices]
     if set(dtypes) == {torch.bfloat16}:
         return torch.bfloat16
     return TENSORS[result_dtype(op, [numpy_dtype(dtype) for dtype in dtypes])]

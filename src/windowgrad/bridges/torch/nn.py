@@ -34,6 +34,9 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "replace_pooling",
 ]
 
@@ -108,6 +111,12 @@ class _ConvTranspose(_Layer):
         return self.function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
+class _MaxUnpool(_Layer):
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:  # noqa: A002  # PyTorch's name
+        size = None if output_size is None else tuple(output_size)[-len(self.kernel_size) :]
+        return self.function(input, indices, self.kernel_size, self.stride, self.padding, size)
+
+
 class MaxPool1d(_MaxPool, torch.nn.MaxPool1d):
     function = staticmethod(F.max_pool1d)
 
@@ -118,6 +127,18 @@ class MaxPool2d(_MaxPool, torch.nn.MaxPool2d):
 
 class MaxPool3d(_MaxPool, torch.nn.MaxPool3d):
     function = staticmethod(F.max_pool3d)
+
+
+class MaxUnpool1d(_MaxUnpool, torch.nn.MaxUnpool1d):
+    function = staticmethod(F.max_unpool1d)
+
+
+class MaxUnpool2d(_MaxUnpool, torch.nn.MaxUnpool2d):
+    function = staticmethod(F.max_unpool2d)
+
+
+class MaxUnpool3d(_MaxUnpool, torch.nn.MaxUnpool3d):
+    function = staticmethod(F.max_unpool3d)
 
 
 class AvgPool1d(_AvgPool, torch.nn.AvgPool1d):

@@ -235,7 +235,7 @@ def moved(op: Op, params: Params, xs: Tensors, dxs: Given) -> Any:
     """J(x)·dx, or None where nothing moves."""
     if all(dx is None for dx in dxs):
         return None
-    if any(dx is None for dx in dxs):
+    if op.linear and any(dx is None for dx in dxs):
         return moved_in_part(op, params, xs, dxs)
     return applied(Jvp, op, params, *xs, *filled(dxs, xs))
 
@@ -289,7 +289,12 @@ def halves(given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
 
 
 def filled(tangents: Given, xs: Tensors) -> tuple[torch.Tensor, ...]:
-    return tuple(torch.zeros_like(x) if dx is None else dx for dx, x in zip(tangents, xs, strict=True))
+    """The tangents with zeros for those that are absent; an index, which is an integer, has one of the dtype of the others."""
+    kind = next((dx.dtype for dx in tangents if dx is not None), None)
+    return tuple(
+        torch.zeros_like(x, dtype=x.dtype if x.is_floating_point() else kind) if dx is None else dx
+        for dx, x in zip(tangents, xs, strict=True)
+    )
 
 
 def plus(a: torch.Tensor | None, b: torch.Tensor | None, like: torch.Tensor | None = None) -> torch.Tensor | None:
