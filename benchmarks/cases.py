@@ -17,6 +17,9 @@ Array = np.ndarray[Any, Any]
 Pairs = tuple[tuple[int, int], ...]
 
 BETA = 1.0  # of smooth max; the peer's composition then needs no scaling passes
+NORM = 2  # of a p-norm; the peer's composition then needs no powers but squares and roots
+COMPOSED = ("smooth", "lp")
+"""Operators that PyTorch has as a composition of others only, and that other peers do not have."""
 
 RULES = ("forward", "backward", "both", "bridge")
 """forward: the call. backward: the pull alone, its forward has run and kept what it keeps. both: forward and pull, as one
@@ -71,7 +74,7 @@ class Case:
         if self.rule == "forward":
             return (x,), g.size
         if self.rule == "backward":
-            return (x, g) if self.op == "smooth" else (g,), x.size
+            return (x, g) if self.op in COMPOSED else (g,), x.size
         return (x, g), x.size + g.size
 
     def as_windows(self) -> tuple[tuple[int, ...], tuple[int, ...], Pairs] | None:
@@ -155,6 +158,9 @@ def grid() -> Iterator[Case]:
         for op in OPS:
             for rule in ("forward", "backward", "both"):
                 yield Case(op, rule, name, geometry, shape)
+    for name, geometry, image in SLIDING[:3]:
+        for rule in ("forward", "backward", "both"):
+            yield Case("lp", rule, name, geometry, (32, *image))
     for name, geometry, image in SLIDING[1:3] + BINS[:1]:
         for op in OPS:
             for rule in ("forward", "backward"):

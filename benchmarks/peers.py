@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 import onnxruntime
 import torch
-from cases import BETA, Array, Case, Pairs
+from cases import BETA, COMPOSED, NORM, Array, Case, Pairs
 from jax import lax
 from onnx import helper
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedThere
@@ -60,12 +61,15 @@ def public(case: Case) -> Pool:
     name = f"{family}{case.op}{'_max' if case.op == 'smooth' else ''}_pool"
     options: dict[str, Any] = {"max": {"ties": "first"}, "smooth": {"beta": BETA}}.get(case.op, {})
     function = getattr(wg, f"{name}{rank}d" if rank <= 3 else name)
+    if case.op == "lp":
+        function = partial(function, norm_type=NORM)
     if isinstance(geometry, Sliding):
         padding, ceil_mode = geometry.padding, geometry.ceil_mode[0]
-        return lambda x: function(x, geometry.kernel, geometry.stride, padding, ceil_mode=ceil_mode, **options)
+        sizes = {"kernel_size": geometry.kernel, "stride": geometry.stride, "padding": padding, "ceil_mode": ceil_mode}
+        return lambda x: function(x, **sizes, **options)
     if isinstance(geometry, Adaptive):
-        return lambda x: function(x, geometry.output_size, **options)
-    return (lambda x: function(x, **options)) if rank <= 3 else (lambda x: function(x, rank, **options))
+        return lambda x: function(x, output_size=geometry.output_size, **options)
+    return (lambda x: function(x, **options)) if rank <= 3 else (lambda x: function(x, rank=rank, **options))
 
 
 # --- JAX ---------------------------------------------------------------------------------------------------------
@@ -75,7 +79,7 @@ def by_jax(case: Case, x: Array, g: Array) -> Call | None:
     """Compiled ahead. The pull is compiled from (x, g): whatever of its forward it needs is computed again in its time,
     and what it does not need XLA drops. Smooth max is no reduction of `reduce_window`, so there is none."""
     windows = case.as_windows()
-    if case.op == "smooth" or windows is None or (case.op == "avg" and case.hangs_over) or case.rule == "bridge":
+    if case.op in COMPOSED or windows is None or (case.op == "avg" and case.hangs_over) or case.rule == "bridge":
         return None
     pool = jax_pool(case, *windows)
     stored = [jax.device_put(np.moveaxis(a, 1, -1) if case.last else a) for a in (x, g)]
@@ -117,7 +121,7 @@ def jax_pool(case: Case, kernel: tuple[int, ...], stride: tuple[int, ...], paddi
 def by_onnx(case: Case, x: Array, g: Array) -> Call | None:
     """Forward only, channels first, up to rank 3. Input and output are bound, so that no call copies or allocates them."""
     windows = case.as_windows()
-    if case.rule != "forward" or case.op == "smooth" or case.last or windows is None or case.geometry.rank > 3:
+    if case.rule != "forward" or case.op in COMPOSED or case.last or windows is None or case.geometry.rank > 3:
         return None
     if case.hangs_over and (case.op == "avg" or any(max(p) >= k for p, k in zip(windows[2], windows[0], strict=True))):
         return None

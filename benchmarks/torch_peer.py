@@ -1,4 +1,4 @@
-"""PyTorch as a peer, and its compositions of smooth max, which also say whether a result is right where no peer can."""
+"""PyTorch as a peer, with compositions of smooth max and the p-norm, which also check results that no other peer computes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_UNFOLDED = 4 << 30  # bytes
 
 def by_torch(case: Case, x: Array, g: Array) -> Call | None:
     """In the layout of the case: a tensor of a transposed view is PyTorch's channels_last."""
-    pool = torch_smooth(case) if case.op == "smooth" else torch_pool(case)
+    pool = {"smooth": torch_smooth, "lp": torch_lp}.get(case.op, torch_pool)(case)
     if pool is not None and case.dtype == "uint8":
         try:
             pool(torch.from_numpy(x))
@@ -61,6 +61,17 @@ def torch_pool(case: Case) -> Pool | None:
     bins = geometry.grid(case.spatial)
     function = getattr(F, f"adaptive_{case.op}_pool{rank}d")
     return lambda x: function(x, bins)
+
+
+def torch_lp(case: Case) -> Pool | None:
+    """By a sum of squares: `F.lp_pool2d` takes no padding, and its powers take longer."""
+    geometry = case.geometry
+    function = getattr(F, f"avg_pool{geometry.rank}d") if isinstance(geometry, Sliding) and geometry.rank in (2, 3) else None
+    if function is None:
+        return None
+    padding, ceil_mode = tuple(before for before, _ in geometry.padding), geometry.ceil_mode[0]
+    options = {"padding": padding, "ceil_mode": ceil_mode, "divisor_override": 1}
+    return lambda x: function(x.square(), geometry.kernel, geometry.stride, **options).sqrt()
 
 
 # --- smooth max, of which PyTorch has none -----------------------------------------------------------------------------

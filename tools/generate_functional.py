@@ -62,6 +62,7 @@ COMMON = {
     "count_include_pad": Argument("bool", "True", "True counts padded cells as zeros, False leaves them out."),
     "divisor_override": Argument("int | None", "None", "an integer to divide by instead."),
     "beta": Argument("Any", "", "β, a real number other than 0: how sharp the maximum is."),
+    "norm_type": Argument("float", "", "p, a finite number of at least 1."),
     "rank": Argument("int", "", "how many of the last axes are pooled."),
     "keepdims": Argument("bool", "True", "True keeps the pooled axes with length 1, False removes them."),
     "bias": Argument("A | None", "None", "an array (out,), or None."),
@@ -246,7 +247,8 @@ def example(op: Op, family: Family, rank: int | None) -> str:
     two: Any = 2 if rank else (2,) * axes
     one: Any = 1 if rank else (1,) * axes
     rest = ", beta=2" if "beta" in family.arguments else ""
-    options: Sequence[Any] = (2,) if "beta" in family.options else ()
+    made += ", 2" if "norm_type" in family.arguments else ""
+    options: Sequence[Any] = (2,) if {"beta", "norm_type"} & set(family.options) else ()
     name = f"wg.{public_name(family, rank)}"
     if family.windows == "sliding":
         call, params = f"{name}({made}, {two}{rest})", op.params(Sliding((2,) * axes), *options)  # type: ignore[call-arg]

@@ -77,7 +77,8 @@ class Facts:
     derivative_reads: tuple[str, ...] = ()
     """The inputs whose cells its jvp and vjp look at; of the others the shape and the dtype are enough."""
     partial_results: str | None = None
-    """How results of parts of a window become that of the whole: "maximum", "minimum", "mean", "logsumexp". None: no parts."""
+    """How results of parts of a window become that of the whole: "maximum", "minimum", "mean", "logsumexp", "p-norm".
+    None: no parts."""
     rounds_by_order: bool = False
     """The same cells summed in another order give other bits, so a part of the outputs is summed in the order of the whole."""
     kernel_options: tuple[tuple[Any, ...], ...] = ((),)

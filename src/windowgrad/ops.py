@@ -17,7 +17,7 @@ from types import MappingProxyType
 from windowgrad.dispatch import run
 from windowgrad.dtypes import conv_dtype, float_of, unchanged
 from windowgrad.facts import Facts, Family, Kernels
-from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding, unpooling
+from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding, pnorm, unpooling
 from windowgrad.spec.op import Op
 
 # --- kernels: imported when the first one is needed, for that loads Numba -------------------------------------------
@@ -50,6 +50,12 @@ def smooth_kernels() -> Kernels:
 
     rules = entry.smooth_forward, entry.smooth_jvp, entry.smooth_vjp
     return Kernels(*rules, None, entry.smooth_saving, entry.smooth_saves, small.prepare_smooth)
+
+
+def lp_kernels() -> Kernels:
+    from windowgrad.kernels.pool.lp import entry
+
+    return Kernels(entry.lp_forward, entry.lp_jvp, entry.lp_vjp)
 
 
 def conv_kernels() -> Kernels:
@@ -219,6 +225,42 @@ def smooth_families(operator: str, layer: str) -> tuple[Family, ...]:
     )
 
 
+def lp_families(operator: str, layer: str) -> tuple[Family, ...]:
+    notes = "Padded cells add nothing. It does not overflow unless the norm does. The derivatives of a norm of zeros are 0."
+    return (
+        Family(
+            operator,
+            operator,
+            "sliding",
+            words("x norm_type kernel_size stride ceil_mode * padding dilation out"),
+            ("norm_type",),
+            layer,
+            "The p-norm (Σ|x|^p)^(1/p) of each window.",
+            notes,
+        ),
+        Family(
+            f"adaptive_{operator}",
+            operator,
+            "adaptive",
+            words("x norm_type output_size * out"),
+            ("norm_type",),
+            f"Adaptive{layer}",
+            "The p-norm (Σ|x|^p)^(1/p) of each of `output_size` bins per axis.",
+            notes,
+        ),
+        Family(
+            f"global_{operator}",
+            operator,
+            "global",
+            words("x norm_type rank * keepdims out"),
+            ("norm_type",),
+            f"Global{layer}",
+            "The p-norm (Σ|x|^p)^(1/p) over the last `rank` axes.",
+            notes,
+        ),
+    )
+
+
 CONV = Family(
     "conv",
     "conv",
@@ -286,6 +328,15 @@ SMOOTH = Facts(
     partial_results="logsumexp",
     kernel_options=((1.0,),),
 )
+LP = Facts(
+    lp_kernels,
+    float_of,
+    writes_out=True,
+    families=lp_families("lp_pool", "LpPool"),
+    derivative_reads=("x",),
+    partial_results="p-norm",
+    kernel_options=((2,), (3,)),
+)
 CONVOLUTION = Facts(
     conv_kernels,
     conv_dtype,
@@ -313,6 +364,7 @@ MEANINGS: tuple[Op, ...] = (
     replace(minimum.OP, facts=MIN),
     replace(mean.OP, facts=MEAN),
     replace(logsumexp.OP, facts=SMOOTH),
+    replace(pnorm.OP, facts=LP),
     replace(convolution.CONV, facts=CONVOLUTION),
     replace(convolution.CONV_TRANSPOSE, facts=TRANSPOSED),
     replace(unpooling.OP, facts=UNPOOL),

@@ -168,6 +168,36 @@ def _is_finite(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
+class LpParams(PoolParams):
+    """`norm_type` is p ≥ 1, finite.
+
+    `order` k is 1, except in windows of one cell: there the derivative rules multiply by sign(x)ᵏ·|x|^(1−k), the derivative of
+    |x| for k = 1, and for k > 1 what its higher derivatives are made of (`spec/pnorm.py`).
+    """
+
+    norm_type: int | float
+    order: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "norm_type", _as_norm(self.norm_type))
+        object.__setattr__(self, "order", as_int("order", self.order, 1))
+        if self.order > 1 and self.geometry != Sliding((1,) * self.geometry.rank):
+            raise OptionError(f"order={show(self.order)}: must be 1, except in windows of one cell")
+
+
+def _as_norm(p: Any) -> int | float:
+    if isinstance(p, (bool, np.bool_)) or not isinstance(p, (Real, Decimal)):
+        raise KindError(f"norm_type={show(p)}: must be a real number, not {type(p).__name__}")
+    if not _is_finite(p):
+        raise OptionError(f"norm_type={show(p)}: must be finite; max_pool of |x| is the limit")
+    if p < 1:
+        raise OptionError(f"norm_type={show(p)}: must be at least 1")
+    number = machine_float("norm_type", p)
+    return int(number) if number.is_integer() else number
+
+
+@dataclass(frozen=True)
 class ConvParams(Params):
     """Cross-correlation over `window`; the channels are split into `groups`, each convolved by itself."""
 

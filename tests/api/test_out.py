@@ -27,6 +27,8 @@ CALLS = {
     "smooth_max_pool3d": lambda x, **k: wg.smooth_max_pool3d(x, 2, 3, beta=0.5, **k),
     "adaptive_max_pool2d": lambda x, **k: wg.adaptive_max_pool2d(x, (4, 3), **k),
     "adaptive_avg_pool3d": lambda x, **k: wg.adaptive_avg_pool3d(x, (2, None, 3), **k),
+    "lp_pool2d": lambda x, **k: wg.lp_pool2d(x, 3, 2, **k),
+    "global_lp_pool2d": lambda x, **k: wg.global_lp_pool2d(x, 2, **k),
     "adaptive_smooth_max_pool1d": lambda x, **k: wg.adaptive_smooth_max_pool1d(x, 3, beta=1.0, **k),
     "global_max_pool": lambda x, **k: wg.global_max_pool(x, 2, **k),
     "global_avg_pool2d": lambda x, **k: wg.global_avg_pool2d(x, keepdims=False, **k),

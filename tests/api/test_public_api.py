@@ -16,6 +16,7 @@ from windowgrad.ops import OPS
 from windowgrad.params import (
     ConvParams,
     ExtendParams,
+    LpParams,
     MaxParams,
     MeanParams,
     MinParams,
@@ -34,14 +35,17 @@ min_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, re
 avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, *, dilation=1,\
   out=None)
 smooth_max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True, *, beta, out=None)
+lp_pool(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, out=None)
 adaptive_max_pool(x, output_size, return_indices=False, *, ties="first", out=None)
 adaptive_min_pool(x, output_size, return_indices=False, *, ties="first", out=None)
 adaptive_avg_pool(x, output_size, *, out=None)
 adaptive_smooth_max_pool(x, output_size, *, beta, out=None)
+adaptive_lp_pool(x, norm_type, output_size, *, out=None)
 global_max_pool(x, rank, *, keepdims=True, ties="all", out=None)
 global_min_pool(x, rank, *, keepdims=True, ties="all", out=None)
 global_avg_pool(x, rank, *, keepdims=True, out=None)
 global_smooth_max_pool(x, rank, *, keepdims=True, beta, out=None)
+global_lp_pool(x, norm_type, rank, *, keepdims=True, out=None)
 conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, out=None)
 conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1, *, out=None)
 """
@@ -140,6 +144,7 @@ CALLS = {
     "min_pool": (MinParams(WINDOW, "all"), X),
     "avg_pool": (MeanParams(Adaptive((2, None))), X),
     "smooth_max_pool": (SmoothParams(WINDOW, 0.5), X),
+    "lp_pool": (LpParams(WINDOW, 3), X),
     "conv": (ConvParams(WINDOW), X, W),
     "conv_transpose": (TransposeParams(WINDOW), X, W),
     "max_unpool": (UnpoolParams(WINDOW), X, np.zeros(X.shape, int)),

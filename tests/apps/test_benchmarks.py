@@ -114,6 +114,9 @@ for geometry in (Sliding((3, 2), 2, 1, ceil_mode=True), Sliding((3,), 1), Adapti
             if (op, rule) != ("smooth", "bridge"):
                 case = Case(op, rule, str(geometry), geometry, shape)
                 found[case.name] = list(checked(case, *case.arrays(), tuple(PEERS)))
+for rule in ("forward", "backward", "both"):
+    case = Case("lp", rule, "3×2", Sliding((3, 2), 2, 1), (2, 3, 6, 7))
+    found[case.name] = list(checked(case, *case.arrays(), tuple(PEERS)))
 for dtype, last in (("float64", False), ("uint8", False), ("uint8", True)):
     case = Case("max", "forward", "2×2", Sliding((2, 2)), (1, 3, 18, 18), last, dtype)
     found[case.name] = list(checked(case, *case.arrays(), tuple(PEERS)))
@@ -124,7 +127,7 @@ print(json.dumps(found))
 @pytest.mark.slow
 def test_every_rule_of_every_geometry_is_that_of_its_peers():
     found = json.loads(fresh(IMPORTED + CHECKED, seconds=600))
-    assert len(found) == 47
+    assert len(found) == 50
     for name, who in found.items():
         assert "PyTorch" in who or "uint8" in name, name
     images = ("max forward 2×2, 1×3×18×18, float64", "max forward 2×2, 1×3×18×18, uint8")

@@ -111,8 +111,8 @@ def test_explain_knows_every_geometry(arguments, expected):
         ("conv1d --input 5 --kernel 2 --stride 2 --padding same", 'padding="same": stride must be 1 on every axis, not 2'),
         (
             "median_pool --input 5 --kernel 2",
-            "operator='median_pool': must be max_pool, min_pool, avg_pool, smooth_max_pool, one of these with the prefix "
-            "adaptive_ or global_, "
+            "operator='median_pool': must be max_pool, min_pool, avg_pool, smooth_max_pool, lp_pool, one of these with the "
+            "prefix adaptive_ or global_, "
             "conv or conv_transpose, with or without 1d, 2d, 3d",
         ),
     ],

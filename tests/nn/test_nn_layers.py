@@ -47,6 +47,9 @@ POOLS = {
         lambda x, k: wg.smooth_max_pool(x, k, 2, 1, 1, True, False, beta=2.0),
     ),
     "adaptive max": (lambda k: nn.AdaptiveMaxPool(k, ties="split"), lambda x, k: wg.adaptive_max_pool(x, k, ties="split")),
+    "lp": (lambda k: nn.LpPool(3, k, 1, True, padding=1), lambda x, k: wg.lp_pool(x, 3, k, 1, True, padding=1)),
+    "adaptive lp": (lambda k: nn.AdaptiveLpPool(2, k), lambda x, k: wg.adaptive_lp_pool(x, 2, k)),
+    "global lp": (lambda k: nn.GlobalLpPool(2.5, len(k)), lambda x, k: wg.global_lp_pool(x, 2.5, len(k), keepdims=False)),
     "adaptive min": (lambda k: nn.AdaptiveMinPool(k, ties="split"), lambda x, k: wg.adaptive_min_pool(x, k, ties="split")),
     "adaptive avg": (lambda k: nn.AdaptiveAvgPool(k), lambda x, k: wg.adaptive_avg_pool(x, k)),
     "adaptive smooth": (

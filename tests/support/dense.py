@@ -175,6 +175,28 @@ class Smooth(Pooling):
         return self.spread(self.weights * self.outputs(g.astype(np.float64))[..., None])
 
 
+class Norm(Pooling):
+    """With rounding errors of float64."""
+
+    def __init__(self, params: Any, x: Array) -> None:
+        super().__init__(params, x)
+        cells = np.where(self.real, self.seen(x.astype(np.float64)), 0.0)
+        self.top = abs(cells).max(-1, initial=0.0)
+        ratios = cells / np.where(self.top > 0, self.top, 1.0)[..., None]
+        self.norm = (abs(ratios) ** params.norm_type).sum(-1) ** (1 / params.norm_type)
+        scale = np.where(self.norm > 0, self.norm, 1.0)[..., None]
+        self.weights = np.sign(ratios) * (abs(ratios) / scale) ** (params.norm_type - 1)
+
+    def forward(self) -> Array:
+        return (self.top * self.norm).reshape(self.out_shape)
+
+    def jvp(self, dx: Array) -> Array:
+        return (self.weights * np.where(self.real, self.seen(dx.astype(np.float64)), 0.0)).sum(-1).reshape(self.out_shape)
+
+    def vjp(self, g: Array) -> Array:
+        return self.spread(self.weights * self.outputs(g.astype(np.float64))[..., None])
+
+
 class Convolution:
     """From `x` to `y`; transposed, with their roles swapped."""
 
@@ -220,7 +242,7 @@ def convolution(params: Any, x: Array, w: Array) -> tuple[Any, Any, Any]:
     return conv.input_gradient, conv.forward, lambda x, g: conv.weight_gradient(g, x)
 
 
-POOLINGS = {"max_pool": Maximum, "min_pool": Minimum, "avg_pool": Mean, "smooth_max_pool": Smooth}
+POOLINGS = {"max_pool": Maximum, "min_pool": Minimum, "avg_pool": Mean, "smooth_max_pool": Smooth, "lp_pool": Norm}
 
 
 def of_pooling(name: str, rule: str, params: Any, arrays: Sequence[Array]) -> list[Array]:

@@ -67,7 +67,13 @@ def conv_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def forward_dtype(op: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    rule = {"avg_pool": mean_dtype, "smooth_max_pool": mean_dtype, "conv": conv_dtype, "conv_transpose": conv_dtype}
+    rule = {
+        "avg_pool": mean_dtype,
+        "smooth_max_pool": mean_dtype,
+        "lp_pool": mean_dtype,
+        "conv": conv_dtype,
+        "conv_transpose": conv_dtype,
+    }
     return rule.get(op, lambda kept: kept)(dtype)
 
 

@@ -23,6 +23,7 @@ from windowgrad.params import (
     TIES,
     ConvParams,
     ExtendParams,
+    LpParams,
     MaxParams,
     MeanParams,
     MinParams,
@@ -41,6 +42,7 @@ OPERATORS = {
     "min_pool": 2,
     "avg_pool": 3,
     "smooth_max_pool": 2,
+    "lp_pool": 2,
     "conv": 5,
     "conv_transpose": 4,
     "pad": 0.5,
@@ -185,6 +187,8 @@ def pooling(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
         )
     elif op == "avg_pool":
         params = MeanParams(regions, chance(rng, 0.6), one_of(rng, (None, 1, 3, 7), (7, 1, 1, 1)))
+    elif op == "lp_pool":
+        params = LpParams(regions, one_of(rng, (1, 2, 3, 2.5, 11)))
     else:
         params = SmoothParams(regions, one_of(rng, (1, 2.5, 5, -1, -3, 0.1)), chance(rng, 0.6))
     return params, ((*leads(rng), *spatial),)

@@ -40,6 +40,8 @@ POOLING = (
     case("avg_pool3d", lambda x: wg.avg_pool3d(x, 2), (1, 4, 4, 5)),
     case("smooth_max_pool1d", lambda x: wg.smooth_max_pool1d(x, 3, 2, 1, beta=0.5), (2, 9)),
     case("smooth_max_pool2d", lambda x: wg.smooth_max_pool2d(x, 2, beta=-0.5, count_include_pad=False), (1, 2, 4, 5)),
+    case("lp_pool2d", lambda x: wg.lp_pool2d(x, 2, 2, 1, padding=1), (1, 2, 4, 5)),
+    case("global_lp_pool1d", lambda x: wg.global_lp_pool1d(x, 2), (2, 6)),
     case("adaptive_max_pool2d", lambda x: wg.adaptive_max_pool2d(x, (2, 3)), (2, 5, 7)),
     case("adaptive_avg_pool2d", lambda x: wg.adaptive_avg_pool2d(x, (2, None)), (2, 5, 4)),
     case("adaptive_smooth_max_pool1d", lambda x: wg.adaptive_smooth_max_pool1d(x, 3, beta=1), (2, 8)),

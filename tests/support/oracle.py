@@ -123,6 +123,16 @@ def smooth_forward(params: Any, x: Any) -> Any:
     return pooled(params, x, value)
 
 
+def lp_forward(params: Any, x: Any) -> Any:
+    """The plain formula, for scalars with `**` that do not overflow."""
+
+    def value(real: list[Place], _: int) -> Any:
+        p = type(x.flat[0])(params.norm_type)
+        return sum((abs(x[cell]) ** p for cell in real), start=type(p)(0)) ** (1 / p) if real else 0
+
+    return pooled(params, x, value)
+
+
 def conv_forward(params: Any, x: Any, w: Any, bias: Any = None) -> Any:
     """Each output from its own cells: a padded one, or one past the end, is a zero."""
     window, outs = params.window, w.shape[0] // params.groups
@@ -190,6 +200,7 @@ FORWARD = {
     "min_pool": max_forward,
     "avg_pool": mean_forward,
     "smooth_max_pool": smooth_forward,
+    "lp_pool": lp_forward,
     "conv": conv_forward,
     "conv_transpose": transpose_forward,
     "pad": pad_forward,

@@ -24,6 +24,7 @@ from windowgrad.params import (
     TIES,
     ConvParams,
     ExtendParams,
+    LpParams,
     MaxParams,
     MeanParams,
     MinParams,
@@ -209,6 +210,11 @@ def smooth_params(draw: st.DrawFn, geometry: Geometry) -> SmoothParams:
     return SmoothParams(geometry, draw(st.sampled_from([1, 2, 5, -1, -3])), draw(st.booleans()))
 
 
+@st.composite
+def lp_params(draw: st.DrawFn, geometry: Geometry) -> LpParams:
+    return LpParams(geometry, draw(st.sampled_from([1, 2, 3, 2.5])))
+
+
 def biased(draw: st.DrawFn, x: Sequence[int], w: Sequence[int], channels: int) -> Shapes:
     """The shapes of x and weight, and a bias or none."""
     return (tuple(x), tuple(w), (channels,)) if draw(st.booleans()) else (tuple(x), tuple(w))
@@ -284,6 +290,7 @@ SITUATIONS: dict[str, st.SearchStrategy[tuple[Any, Shapes]]] = {
     "min_pool": pooled(min_params),
     "avg_pool": pooled(mean_params),
     "smooth_max_pool": pooled(smooth_params),
+    "lp_pool": pooled(lp_params),
     "conv": convolutions(),
     "conv_transpose": transposed_convolutions(),
     "pad": paddings(PadParams),
@@ -300,6 +307,7 @@ ORDINARY: dict[str, tuple[Any, Shapes]] = {
     "min_pool": (MinParams(PLAIN), ((2, 3, 4, 5),)),
     "avg_pool": (MeanParams(PLAIN), ((2, 3, 4, 5),)),
     "smooth_max_pool": (SmoothParams(PLAIN, 2), ((2, 3, 4, 5),)),
+    "lp_pool": (LpParams(PLAIN, 2), ((2, 3, 4, 5),)),
     "conv": (ConvParams(PLAIN), ((2, 3, 4, 5), (6, 3, 2, 2), (6,))),
     "conv_transpose": (TransposeParams(PLAIN), ((2, 3, 4, 5), (3, 6, 2, 2), (6,))),
     "pad": (PadParams(((1, 2), (0, 1))), ((2, 3, 4, 5),)),

@@ -40,6 +40,8 @@ def pools(rank: int) -> list[Case]:
         Case(f"min_pool{rank}d indices", lambda x: of["min_pool"](x, 2, 1, return_indices=True), x),
         Case(f"avg_pool{rank}d", lambda x: of["avg_pool"](x, 3, 2, 1, count_include_pad=False), x),
         Case(f"smooth_max_pool{rank}d", lambda x: of["smooth_max_pool"](x, 3, 2, 1, beta=1.5), x),
+        Case(f"lp_pool{rank}d", lambda x: of["lp_pool"](x, 2.5, 3, 2, padding=1), x),
+        Case(f"adaptive_lp_pool{rank}d", lambda x: of["adaptive_lp_pool"](x, 2, bins), x),
         Case(f"adaptive_max_pool{rank}d", lambda x: of["adaptive_max_pool"](x, bins), x),
         Case(f"adaptive_max_pool{rank}d indices", lambda x: of["adaptive_max_pool"](x, bins, return_indices=True), x),
         Case(f"adaptive_avg_pool{rank}d", lambda x: of["adaptive_avg_pool"](x, bins), x),
@@ -50,7 +52,7 @@ def pools(rank: int) -> list[Case]:
     ]
 
 
-POOLS = [f"{kind}{what}_pool" for kind in ("", "adaptive_", "global_") for what in ("max", "min", "avg", "smooth_max")]
+POOLS = [f"{kind}{what}_pool" for kind in ("", "adaptive_", "global_") for what in ("max", "min", "avg", "smooth_max", "lp")]
 
 
 def convolutions(rank: int) -> list[Case]:

@@ -3,7 +3,7 @@
 runtime/      how kernels are compiled and kept, threads, output buffers
 vector/       vectors of numbers for Numba kernels: loads, stores, arithmetic, shuffles, loops, exp and log
 arrays.py     arrays of any layout and dtype as the flat arrays that kernels read and write
-pool/         plans and passes that all pooling shares; max/, mean/ and smooth/ hold the kernels
+pool/         plans and passes that all pooling shares; max/, min/, mean/, smooth/ and lp/ hold the kernels
 conv/         convolution: entry, choice of a kernel; gemm/, pointwise/ and depthwise/ hold the kernels
 elementwise/  relu, padding and batch normalisation
 

@@ -13,14 +13,17 @@ from windowgrad.errors import KindError, show
 from windowgrad.facts import Family
 from windowgrad.functional import (
     adaptive_avg_pool,
+    adaptive_lp_pool,
     adaptive_max_pool,
     adaptive_min_pool,
     adaptive_smooth_max_pool,
     avg_pool,
     global_avg_pool,
+    global_lp_pool,
     global_max_pool,
     global_min_pool,
     global_smooth_max_pool,
+    lp_pool,
     max_pool,
     min_pool,
     smooth_max_pool,
@@ -33,14 +36,17 @@ from windowgrad.params import PoolParams
 
 __all__ = [
     "AdaptiveAvgPool",
+    "AdaptiveLpPool",
     "AdaptiveMaxPool",
     "AdaptiveMinPool",
     "AdaptiveSmoothMaxPool",
     "AvgPool",
     "GlobalAvgPool",
+    "GlobalLpPool",
     "GlobalMaxPool",
     "GlobalMinPool",
     "GlobalSmoothMaxPool",
+    "LpPool",
     "MaxPool",
     "MinPool",
     "SmoothMaxPool",
@@ -205,6 +211,19 @@ class SmoothMaxPool(Window):
     beta: Any = field(kw_only=True)
 
 
+@dataclass(frozen=True, repr=False)
+class LpPool(Window):
+    """`lp_pool`: the p-norm (Σ|x|^p)^(1/p) of each window."""
+
+    function = staticmethod(lp_pool)
+    norm_type: float
+    kernel_size: tuple[int, ...]
+    stride: Size | None = None
+    ceil_mode: bool = False
+    padding: Padding = field(default=0, kw_only=True)
+    dilation: Size = field(default=1, kw_only=True)
+
+
 # --- adaptive bins -----------------------------------------------------------------------------------------------
 
 
@@ -241,6 +260,15 @@ class AdaptiveSmoothMaxPool(Bins):
     function = staticmethod(adaptive_smooth_max_pool)
     output_size: tuple[int | None, ...]
     beta: Any = field(kw_only=True)
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveLpPool(Bins):
+    """`adaptive_lp_pool`: the p-norm of each of `output_size` bins per axis (None keeps an axis)."""
+
+    function = staticmethod(adaptive_lp_pool)
+    norm_type: float
+    output_size: tuple[int | None, ...]
 
 
 # --- everything --------------------------------------------------------------------------------------------------
@@ -283,6 +311,16 @@ class GlobalSmoothMaxPool(Everything):
     rank: int
     keepdims: bool = False
     beta: Any = field(kw_only=True)
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalLpPool(Everything):
+    """`global_lp_pool`: the p-norm over the last `rank` axes, which are removed unless `keepdims`."""
+
+    function = staticmethod(global_lp_pool)
+    norm_type: float
+    rank: int
+    keepdims: bool = False
 
 
 # --- arguments in their shortest form ----------------------------------------------------------------------------

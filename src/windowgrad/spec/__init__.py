@@ -1,6 +1,6 @@
 """The executable specification: each operator as a short function over any scalar type. Results are arrays of objects."""
 
-from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding, scalar, unpooling
+from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding, pnorm, scalar, unpooling
 from windowgrad.spec.dual import Dual
 from windowgrad.spec.op import Op
 
@@ -14,6 +14,7 @@ __all__ = [
     "mean",
     "minimum",
     "padding",
+    "pnorm",
     "scalar",
     "unpooling",
 ]

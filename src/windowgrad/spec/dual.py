@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
-from windowgrad.spec import scalar
+from windowgrad.spec import powers, scalar
 from windowgrad.spec.scalar import divide
 
 
@@ -87,6 +88,12 @@ class Dual:
 
     def log(self) -> Dual:
         return Dual(scalar.log(self.value), divide(self.tangent, self.value))
+
+    def power(self, p: float | Fraction) -> Dual:
+        """A power that is not whole, of a number above 0."""
+        is_root = isinstance(p, Fraction) and p.numerator == 1
+        value = powers.root(self.value, p.denominator) if is_root else powers.real_power(self.value, p)  # type: ignore[union-attr]
+        return Dual(value, divide(powers.times(value, p), self.value) * self.tangent)
 
 
 def _quotient(a: Dual, b: Dual) -> Dual:

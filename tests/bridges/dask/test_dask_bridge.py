@@ -27,7 +27,7 @@ from windowgrad.params import TIES, ConvParams, MaxParams, MeanParams, SmoothPar
 pytestmark = pytest.mark.usefixtures("one_thread")
 some = settings(max_examples=settings.default.max_examples // 5)
 RULES = ("forward", "jvp", "vjp")
-TREES = ("max_pool", "min_pool", "avg_pool", "smooth_max_pool")
+TREES = ("max_pool", "min_pool", "avg_pool", "smooth_max_pool", "lp_pool")
 
 
 @pytest.fixture
@@ -146,7 +146,8 @@ def test_every_dtype_gives_what_it_gives_in_one_piece(dtype):
 
 
 @pytest.mark.parametrize(
-    ("name", "close"), [("max_pool", ()), ("min_pool", ()), ("avg_pool", ("vjp",)), ("smooth_max_pool", RULES)]
+    ("name", "close"),
+    [("max_pool", ()), ("min_pool", ()), ("avg_pool", ("vjp",)), ("smooth_max_pool", RULES), ("lp_pool", RULES)],
 )
 @some
 @given(data=st.data())
@@ -159,11 +160,12 @@ def test_exact_sums_are_the_same_bits_in_a_tree(name, close, data):
         assert_same(OPS[name], params, xs, dxs, g, rng, close)
 
 
+@pytest.mark.parametrize("name", ["smooth_max_pool", "lp_pool"])
 @some
 @given(data=st.data())
-def test_smooth_max_is_nearly_the_same_however_it_is_cut(data):
-    params, xs, dxs, g = draw_case(data, "smooth_max_pool")
-    assert_same(OPS["smooth_max_pool"], params, xs, dxs, g, random.Random(data.draw(st.integers(0, 2**30))), RULES)
+def test_a_rounded_result_is_nearly_the_same_however_it_is_cut(name, data):
+    params, xs, dxs, g = draw_case(data, name)
+    assert_same(OPS[name], params, xs, dxs, g, random.Random(data.draw(st.integers(0, 2**30))), RULES)
 
 
 @pytest.mark.usefixtures("always_a_tree")
@@ -214,7 +216,8 @@ def test_a_smooth_max_over_chunks_is_within_the_bound_of_the_design(beta):
 def test_a_region_over_everything_is_never_in_one_task(name):
     """Each task needs one chunk of the input, or a few small results."""
     x = da.zeros((256, 4096, 4096), chunks=(16, 512, 512), dtype=np.float32)
-    y = getattr(wg, f"global_{name}3d")(x, **({"beta": 1.0} if name == "smooth_max_pool" else {}))
+    options = {"smooth_max_pool": {"beta": 1.0}, "lp_pool": {"norm_type": 2}}.get(name, {})
+    y = getattr(wg, f"global_{name}3d")(x, **options)
     tasks = dict(y.__dask_graph__())
     for key in tasks:
         needed = get_dependencies(tasks, key)

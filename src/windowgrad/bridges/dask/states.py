@@ -8,6 +8,7 @@ share    (states of a chunk and of all, g) -> what of g the cells of the chunk g
 winner      value, index, and, where ties or tangents need them, how many are equal and the tangent
 mean        the sum, in float64
 smooth max  the smooth maximum in float64, and the tangent; where no cell was seen yet, the infinity that adds nothing
+p-norm      the norm in float64, and the tangent
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from windowgrad.bridges.dask.blocks import in_the_whole, nothing, pool_params, s
 from windowgrad.bridges.dask.cuts import Cut, clipped, line
 from windowgrad.bridges.dask.graph import Block, joined
 from windowgrad.dispatch import facts_of, run
+from windowgrad.geometry import Sliding
 from windowgrad.ops import meaning
-from windowgrad.params import MaxParams, MeanParams, PoolParams, SmoothParams
+from windowgrad.params import LpParams, MaxParams, MeanParams, PoolParams, SmoothParams
 from windowgrad.spec.op import Op
 
 MOST = 1 << 22
@@ -196,12 +198,54 @@ class Smooth:
         return local, wide(g) * weight(own[0], total[0], float(params.beta))
 
 
+# --- p-norm ------------------------------------------------------------------------------------------------------
+
+
+def part_of(a: Any, y: Any, p: float) -> Any:
+    """(a ÷ y)^(p−1), the derivative of the norm y of several norms in one of them, a; 0 where y is 0."""
+    ratio = np.where(a == y, 1.0, a / np.where(y == 0, 1.0, y))  # infinities too
+    return np.where(y == 0, 0.0, ratio ** (p - 1))
+
+
+class Norm:
+    @staticmethod
+    def totals(params: LpParams, dtype: Any) -> list[Any]:
+        return [np.dtype(np.float64)]
+
+    @staticmethod
+    def absent(rule: str, params: LpParams, shape: tuple[int, ...], dtype: Any) -> State:
+        return np.zeros(shape), *([np.zeros(shape)] if rule == "jvp" else [])
+
+    @staticmethod
+    def part(op: Op, rule: str, params: LpParams, spatial: tuple[int, ...], cuts: Cuts, x: Any, dx: Any = None) -> State:
+        local, x = pool_params(params, spatial, cuts), wide(x)
+        y = run(op, "forward", local, x)
+        return (y, run(op, "jvp", local, x, wide(dx))) if rule == "jvp" else (y,)
+
+    @staticmethod
+    def combine(params: LpParams, a: State, b: State) -> State:
+        pair, both = LpParams(Sliding((2,)), params.norm_type), np.stack([a[0], b[0]], axis=-1)
+        y = run(meaning("lp_pool"), "forward", pair, both)[..., 0]
+        if len(a) == 1:
+            return (y,)
+        return y, part_of(a[0], y, params.norm_type) * a[1] + part_of(b[0], y, params.norm_type) * b[1]
+
+    @staticmethod
+    def finish(rule: str, params: LpParams, spatial: tuple[int, ...], cuts: Cuts, state: State) -> Any:
+        return state[-1] if rule in ("forward", "jvp") else state
+
+    @staticmethod
+    def share(params: LpParams, spatial: tuple[int, ...], cuts: Cuts, own: State, total: State, g: Any) -> tuple[Any, Any]:
+        return pool_params(params, spatial, cuts), wide(g) * part_of(own[0], total[0], params.norm_type)
+
+
 REDUCTIONS: dict[str | None, Any] = {
     # the partial results of an operator, by the table of operators
     "maximum": Winner(np.greater),
     "minimum": Winner(np.less),
     "mean": Mean,
     "logsumexp": Smooth,
+    "p-norm": Norm,
 }
 
 

@@ -1,7 +1,7 @@
 """Regions that reach over many chunks: each chunk is reduced by itself, and what is found is combined in a tree.
 
 No task holds more than one chunk of the input, or a few of the small results. Maxima, their indices and tangents are those of
-the whole, bit for bit. Means and smooth maxima are combined in float64 and rounded once.
+the whole, bit for bit. Means, smooth maxima and norms are combined in float64 and rounded once.
 """
 
 from __future__ import annotations

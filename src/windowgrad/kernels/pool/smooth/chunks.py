@@ -1,7 +1,8 @@
-"""The smooth maximum of one region that is a whole large plane: of its chunks, and then of what these gave.
+"""The smooth maximum, or the p-norm, of one region that is a whole large plane: of its chunks, and then of what these gave.
 
-The smooth maximum of smooth maxima is that of all their cells, so both steps are the operator itself, in float64, and the
-derivatives follow by the chain rule. Weights are kept for a chunk at a time. `is_one_large_region` chooses it.
+The smooth maximum of smooth maxima is that of all their cells, and the norm of norms likewise, so both steps are the operator
+itself, in float64, and the derivatives follow by the chain rule. Weights are kept for a chunk at a time. `is_one_large_region`
+chooses it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from windowgrad.kernels.pool.layout import out_shape
 from windowgrad.kernels.pool.sections import SomeBins
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
-from windowgrad.params import SmoothParams
+from windowgrad.params import LpParams, SmoothParams
 
 LARGE = 1 << 20
 """Cells of a plane that is cut into chunks."""
@@ -28,9 +29,10 @@ CHUNK = 1 << 17
 """Cells of a chunk."""
 
 Rule = Callable[..., Any]
+Either = SmoothParams | LpParams
 
 
-def is_one_large_region(params: SmoothParams, x: Array) -> bool:
+def is_one_large_region(params: Either, x: Array) -> bool:
     """Whether the one output of each plane sees all of it, and that is much."""
     geometry = params.geometry
     if x.size < LARGE or not isinstance(geometry, (Global, Adaptive, SomeBins)):
@@ -39,7 +41,7 @@ def is_one_large_region(params: SmoothParams, x: Array) -> bool:
     return math.prod(geometry.grid(spatial)) == 1 and math.prod(spatial) >= LARGE
 
 
-def planes(params: SmoothParams, x: Array) -> Array:
+def planes(params: Either, x: Array) -> Array:
     """x as [planes, cells]."""
     return x.reshape(-1, math.prod(params.geometry.split(x.shape)[1]))
 
@@ -60,7 +62,7 @@ def wide(cells: Array) -> Array:
     return cells.astype(np.float64)
 
 
-def tops_of(params: SmoothParams, cells: Array, rule: Rule) -> Array:
+def tops_of(params: Either, cells: Array, rule: Rule) -> Array:
     """The smooth maximum of each chunk of each plane."""
     tops = np.empty((len(cells), -(-cells.shape[1] // CHUNK)))
 
@@ -71,17 +73,17 @@ def tops_of(params: SmoothParams, cells: Array, rule: Rule) -> Array:
     return tops
 
 
-def of_row(params: SmoothParams) -> SmoothParams:
+def of_row(params: Either) -> Either:
     return replace(params, geometry=Global(1))
 
 
-def forward(params: SmoothParams, x: Array, dtype: Any, rule: Rule) -> Array:
+def forward(params: Either, x: Array, dtype: Any, rule: Rule) -> Array:
     row = of_row(params)
     y: Array = rule(row, tops_of(row, planes(params, x), rule))
     return y.astype(dtype).reshape(out_shape(params.geometry, x.shape))
 
 
-def jvp(params: SmoothParams, x: Array, dx: Array, dtype: Any, rule: Rule, push: Rule) -> Array:
+def jvp(params: Either, x: Array, dx: Array, dtype: Any, rule: Rule, push: Rule) -> Array:
     row, cells, tangents = of_row(params), planes(params, x), planes(params, dx)
     tops = tops_of(row, cells, rule)
     pushed = np.empty_like(tops)
@@ -94,7 +96,7 @@ def jvp(params: SmoothParams, x: Array, dx: Array, dtype: Any, rule: Rule, push:
     return y.astype(dtype).reshape(out_shape(params.geometry, x.shape))
 
 
-def vjp(params: SmoothParams, x: Array, g: Array, dtype: Any, rule: Rule, pull: Rule) -> Array:
+def vjp(params: Either, x: Array, g: Array, dtype: Any, rule: Rule, pull: Rule) -> Array:
     row, cells = of_row(params), planes(params, x)
     tops = tops_of(row, cells, rule)
     (gradients,) = pull(row, tops, wide(g.reshape(-1, 1)))

@@ -1,0 +1,1 @@
+"""The p-norm of windows, on machine numbers."""

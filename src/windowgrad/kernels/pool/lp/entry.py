@@ -1,0 +1,248 @@
+"""The p-norm over NumPy numbers: powers of all cells, sums of them over the windows, and their roots.
+
+One power for each cell, not one for each window that sees it; a few planes at a time, or strips of large ones, so that what is
+computed on the way stays in a cache. The derivatives are those of a sum, with weights that a cell and its windows share:
+
+    J·v = (Σ c·v)·f        c = sign(x)·|x|^(p−1) of each cell        f = S^((1−p)/p) of each window
+
+All sums are float64. A float32 norm is within 2⁻²⁴·(1 + 2⁻⁷) of itself (`cells`). A float64 norm over n cells is within
+(n + 100)·2⁻⁵³ of itself: NumPy's `power` is within 4 units, the rounding of 1/p costs |log S|/p ≤ 35 of them (p = 1 and 2 have
+neither). A plane has one scale, its greatest magnitude, and windows down to 10⁻¹⁵ of that are as exact as all others (fewer
+where powers of them would underflow: `Power.limit`). Planes with smaller ones, and those with cells that are not finite, are
+done by `windows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from windowgrad.dtypes import derivative_of, float_of
+from windowgrad.kernels.arrays import Array, added, computed, finished, room, summed
+from windowgrad.kernels.pool.blocks import Block, blocks
+from windowgrad.kernels.pool.layout import out_shape, planned_for
+from windowgrad.kernels.pool.lp import cells
+from windowgrad.kernels.pool.lp.windows import window_gradients, window_norms, window_tangents
+from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
+from windowgrad.kernels.pool.smooth import chunks
+from windowgrad.kernels.pool.smooth.strips import Scratch, StripPlan, groups, over_cells, over_outputs, whole
+from windowgrad.kernels.runtime.buffers import empty
+from windowgrad.params import LpParams
+
+SUMS = np.empty(0, np.float64)
+WORK = 2  # a cell takes as long as so many that are only moved
+WIDEST = 6  # powers up to here of float32 numbers are normal numbers of float64, and so are their inverses
+
+
+class Power:
+    """What is done with p, for cells of one dtype; `derives` says whether for a derivative."""
+
+    def __init__(self, params: LpParams, dtype: np.dtype[Any], derives: bool) -> None:
+        self.p, self.derives = params.norm_type, derives
+        self.general = self.p not in (1, 2)
+        self.narrow = self.p == 1 or (dtype == np.float32 and self.p <= WIDEST)
+        self.limit = 0.0 if self.narrow else 10.0 ** -min(15 * self.p, 100 if derives else 250)
+        """A plane with a window whose sum is smaller is strange: what counts may be lost, or weights be too large."""
+
+    def room(self, cells: int) -> int:
+        """How much memory the factors of so many cells take."""
+        return cells if self.general and self.derives else 0
+
+    def sums(self, strip: StripPlan, x: Array, scales: Array, e: Array, factors: Array, sums: Array) -> Array:
+        """sums = those of the powers of all windows, e = the powers, factors = those of p − 1. Returns the strange planes."""
+        strange, p = np.empty(len(scales), np.bool_), strip.plan
+        if self.p == 2:
+            cells.squares(x, e, scales)
+        elif not self.general or not self.narrow:
+            cells.sizes(x, e, scales)
+        elif len(factors):
+            cells.powers_and_factors(x, e, factors, float(self.p))
+        else:
+            cells.powers(x, e, float(self.p))
+        if self.general and not self.narrow:
+            if len(factors):
+                np.multiply(e, np.power(e, self.p - 1, out=factors), out=e)
+            else:
+                np.power(e, self.p, out=e)
+        mean_rows(e, sums, *p.ones, SUMS, p.packed, 0, len(scales) * p.pieces)
+        cells.judge(x, e, sums, strange, self.limit)
+        return np.flatnonzero(strange)
+
+    def raised(self, sums: Array, p: float) -> None:
+        """sums = their p-th powers, 0 where they are 0."""
+        if self.narrow:
+            cells.quick_powers(sums, p)
+            return
+        nothing = sums == 0
+        np.power(sums, p, out=sums)
+        sums[nothing] = 0
+
+    def norms(self, sums: Array, scales: Array, y: Array) -> None:
+        """y = the roots of the sums."""
+        if self.p == 2:
+            np.sqrt(sums, out=sums)
+        elif self.general:
+            self.raised(sums, 1 / self.p)
+        cells.divided(sums, y, scales)
+
+    def fractions(self, sums: Array) -> None:
+        """f in place of the sums, 0 where the sum is 0."""
+        if self.p == 2:
+            cells.inverses(np.sqrt(sums, out=sums))
+        elif self.general:
+            self.raised(sums, (1 - self.p) / self.p)
+        else:
+            sums[:] = 1
+
+    def weigh(self, x: Array, factors: Array, v: Array, scales: Array, out: Array) -> None:
+        """out = c·v"""
+        if self.general:
+            cells.by_factors(x, factors, v, out)
+        elif self.p == 2:
+            cells.by_cells(x, v, out, scales)
+        else:
+            cells.by_signs(x, v, out, scales)
+
+
+def plane_of(params: LpParams, shape: tuple[int, ...]) -> tuple[StripPlan, int]:
+    p, planes = planned_for(params.geometry, shape)
+    return whole(p), planes
+
+
+def values_of(x: Array, result: Any) -> Array:
+    """The cells in a row, as floats."""
+    return added(x).astype(np.float64 if computed(result) == np.float64 else summed(x.dtype), copy=False)
+
+
+def within(params: LpParams, block: Block) -> LpParams:
+    return replace(params, geometry=block.geometry)
+
+
+def lp_forward(params: LpParams, x: Array, out: Array | None = None) -> Array:
+    dtype = float_of(x.dtype)
+    if chunks.is_one_large_region(params, x):
+        return chunks.forward(params, x, dtype, lp_forward)
+    if (cut := blocks(params.geometry, x, summed(x.dtype), in_place=False, fixed=True)) is not None:
+        y = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out
+        cut.fill((y,), (x,), lambda block, x, out: (lp_forward(within(params, block), x, *out),))
+        return y
+    (plane, planes), values = plane_of(params, x.shape), values_of(x, dtype)
+    p, power = plane.plan, Power(params, values.dtype, False)
+    y = room(out, planes * p.plane_out, computed(dtype))
+
+    def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
+        for low, high in groups(p.plane_in, first, last):
+            seen, outputs = strip.places(p, low, high)
+            cells_, found = values[seen], y[outputs]
+            e, sums = scratch.arrays(len(cells_), len(found))
+            scales = cells.scales_of(cells_, high - low, power.narrow)
+            strange = power.sums(strip, cells_, scales, e, SUMS, sums)
+            power.norms(sums, scales, found)
+            for q in strange:
+                line, norms = (array.reshape(high - low, -1)[q] for array in (cells_, found))
+                window_norms(line, norms, float(power.p), strip.plan.packed)
+
+    over_outputs(plane, planes, WORK * x.nbytes, silent(work))
+    return finished(y, out_shape(params.geometry, x.shape), dtype)
+
+
+def silent(work: Any) -> Any:
+    """NaN and infinity are results, not warnings, on every thread."""
+
+    def quiet(*given: Any) -> None:
+        with np.errstate(all="ignore"):
+            work(*given)
+
+    return quiet
+
+
+def lp_jvp(params: LpParams, x: Array, dx: Array) -> Array:
+    dtype = derivative_of(float_of(x.dtype), dx.dtype)
+    if params.order > 1:
+        return cell_by_cell(params, x, dx, dtype)
+    if chunks.is_one_large_region(params, x):
+        return chunks.jvp(params, x, dx, dtype, lp_forward, lp_jvp)
+    by_x, by_dx = (x, summed(x.dtype)), (dx, summed(dx.dtype))
+    if (
+        cut := blocks(params.geometry, *by_x, in_place=False, fixed=True)
+        or blocks(params.geometry, *by_dx, in_place=False, fixed=True)
+    ) is not None:
+        y = empty(out_shape(params.geometry, x.shape), dtype)
+        cut.fill((y,), (x, dx), lambda block, x, dx, out: (lp_jvp(within(params, block), x, dx),))
+        return y
+    (plane, planes), values, tangents = plane_of(params, x.shape), values_of(x, dtype), added(dx)
+    p, power = plane.plan, Power(params, values.dtype, True)
+    y = empty((planes * p.plane_out,), computed(dtype))
+
+    def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
+        for low, high in groups(p.plane_in, first, last):
+            seen, outputs = strip.places(p, low, high)
+            cells_, moved, found, q = values[seen], tangents[seen], y[outputs], strip.plan
+            sizes = len(cells_), power.room(len(cells_)), len(found), len(found)
+            e, factors, fractions, sums = scratch.arrays(*sizes)
+            scales = cells.scales_of(cells_, high - low, power.narrow)
+            strange = power.sums(strip, cells_, scales, e, factors, fractions)
+            power.fractions(fractions)
+            power.weigh(cells_, factors, moved, scales, e)
+            mean_rows(e, sums, *q.ones, SUMS, q.packed, 0, (high - low) * q.pieces)
+            cells.products(sums, fractions, found)
+            for each in strange:
+                lines = (array.reshape(high - low, -1)[each] for array in (cells_, moved, found))
+                window_tangents(*lines, float(power.p), q.packed)
+
+    over_outputs(plane, planes, WORK * x.nbytes, silent(work))
+    return finished(y, out_shape(params.geometry, x.shape), dtype)
+
+
+def lp_vjp(params: LpParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+    dtype = derivative_of(x.dtype, g.dtype)
+    if params.order > 1:
+        return (cell_by_cell(params, x, g, dtype),)
+    if chunks.is_one_large_region(params, x):
+        return (chunks.vjp(params, x, g, dtype, lp_forward, lp_vjp),)
+    by_x, by_g = (x, summed(x.dtype)), (g, summed(g.dtype), x.shape)
+    if (
+        cut := blocks(params.geometry, *by_x, in_place=False, fixed=True)
+        or blocks(params.geometry, *by_g, in_place=False, fixed=True)
+    ) is not None:
+        gx = empty(x.shape, dtype)
+        cut.gather(gx, x, g, lambda block, x, g: lp_vjp(within(params, block), x, g)[0])
+        return (gx,)
+    (plane, planes), values, gradients = plane_of(params, x.shape), values_of(x, dtype), added(g)
+    p, power = plane.plan, Power(params, values.dtype, True)
+    gx = empty((x.size,), computed(dtype))
+
+    def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
+        for low, high in groups(p.plane_in, first, last):
+            seen, outputs = strip.places(p, low, high)
+            part = gx[seen] if strip is plane else np.empty(strip.high - strip.low, gx.dtype)
+            spread(power, strip, values[seen], gradients[outputs], part, high - low, scratch)
+            if strip is not plane:
+                at = first * p.plane_in
+                gx[at + strip.kept_low : at + strip.kept_high] = part[strip.kept_low - strip.low : strip.kept_high - strip.low]
+
+    over_cells(plane, planes, WORK * x.nbytes, silent(work))
+    return (finished(gx, x.shape, dtype),)
+
+
+def cell_by_cell(params: LpParams, x: Array, v: Array, dtype: Any) -> Array:
+    """v·sign(x)ᵏ·|x|^(1−k), 0 where x is 0: the rules over windows of one cell, of an order k > 1."""
+    cells_, k = x.astype(np.float64), params.order
+    found: Array = np.divide(v, np.abs(cells_) ** (k - 1), out=np.zeros(x.shape), where=cells_ != 0)
+    return (found * np.sign(cells_) if k % 2 else found).astype(dtype)
+
+
+def spread(power: Power, strip: StripPlan, x: Array, g: Array, gx: Array, planes: int, scratch: Scratch) -> None:
+    """gx = the gradients of some planes."""
+    e, factors, fractions = scratch.arrays(len(x), power.room(len(x)), len(g))
+    p, scales = strip.plan, cells.scales_of(x, planes, power.narrow)
+    strange = power.sums(strip, x, scales, e, factors, fractions)
+    power.fractions(fractions)
+    cells.products(fractions, g, fractions)
+    mean_rows_back(fractions, e, *p.ones, SUMS, p.packed_back, 0, planes * (p.plane_in // p.width))
+    power.weigh(x, factors, e, scales, gx)
+    for each in strange:
+        lines = (array.reshape(planes, -1)[each] for array in (x, g, gx))
+        window_gradients(*lines, float(power.p), p.packed)
