@@ -16,9 +16,12 @@ def tangent(cell: Any) -> Any:
 
 
 def by_duals(f: Any, xs: Any, dxs: Any, es: Any) -> Any:
-    """D²f[dx, e] as the mixed tangent of f on duals of duals: (x + ε·e) + δ·dx."""
-    moved = [each(lambda a, b, c: Dual(Dual(a, b), Dual(c, 0)), x, e, dx) for x, e, dx in zip(xs, es, dxs, strict=True)]
-    return each(lambda cell: tangent(tangent(cell)), f(*moved))
+    """D²f[dx, e] as the mixed tangent of f on duals of duals: (x + ε·e) + δ·dx. Indices, machine integers, do not move."""
+
+    def moved(x: Any, e: Any, dx: Any) -> Any:
+        return each(lambda a, b, c: Dual(Dual(a, b), Dual(c, 0)), x, e, dx) if x.dtype == object else x
+
+    return each(lambda cell: tangent(tangent(cell)), f(*map(moved, xs, es, dxs)))
 
 
 def nestings(f: Any, xs: Any, dxs: Any, es: Any, g: Any) -> Iterator[Any]:

@@ -106,7 +106,7 @@ def relu_cell(a: Any) -> Any:
 
 
 def relu6_cell(a: Any) -> Any:
-    return order.extreme((relu_cell(a), scalar.zero_like(a) + 6), less, "min")
+    return order.extreme((scalar.zero_like(a) + 6, relu_cell(a)), less, "min")  # of equals the first: the derivative at 6 is 0
 
 
 def gate_cell(a: Any, da: Any) -> Any:
