@@ -5,6 +5,8 @@ import gc
 import numba
 import numpy as np
 import pytest
+from numba.core.compiler import run_frontend
+from numba.core.ir import Inst
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
@@ -77,7 +79,10 @@ def test_a_kernel_may_call_one_that_was_loaded_from_the_cache(folder):
 
 
 def test_numba_is_as_it_was_after_a_kernel_is_compiled_and_after_one_cannot_be():
-    before = _OverloadFunctionTemplate._get_jit_decorator, BaseFunction.get_call_type
+    def now():
+        return _OverloadFunctionTemplate._get_jit_decorator, BaseFunction.get_call_type, Inst._rec_list_vars, gc.get_threshold()
+
+    before = now()
 
     @jit.kernel
     def wrong(x):
@@ -86,7 +91,7 @@ def test_numba_is_as_it_was_after_a_kernel_is_compiled_and_after_one_cannot_be()
     made()(np.array([4, 2, 3]))
     with pytest.raises(numba.core.errors.TypingError, match="nothing"):
         wrong(np.ones(2))
-    assert (_OverloadFunctionTemplate._get_jit_decorator, BaseFunction.get_call_type) == before
+    assert now() == before
 
 
 def test_memory_that_a_kernel_allocates_is_freed():
@@ -151,3 +156,34 @@ def test_a_call_that_was_typed_is_not_typed_again(monkeypatch):
     made()(np.array([4, 2, 3], np.int64))  # from the cache
     jit.compiled(made().py_func)(np.array([4, 2, 3]))
     assert len(typed) == first
+
+
+@pytest.mark.parametrize(("threshold", "meanwhile"), [((700, 10, 10), 100_000), ((200_000, 5, 5), 200_000), ((0, 10, 10), 0)])
+def test_the_garbage_collector_looks_seldom_while_a_kernel_is_compiled_and_then_as_before(threshold, meanwhile, monkeypatch):
+    """One that is switched off stays so."""
+    seen, list_variables = set(), compiler.list_variables
+    monkeypatch.setattr(compiler, "list_variables", lambda *of: seen.add(gc.get_threshold()) or list_variables(*of))
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(*threshold)
+        assert made()(np.array([4, 2, 3])) == 5
+        assert gc.get_threshold() == threshold
+    finally:
+        gc.set_threshold(*before)
+    assert seen == {(meanwhile, *threshold[1:])}
+
+
+def test_the_variables_of_a_statement_are_those_that_numba_finds():
+    def function(x, *rest, most=3):
+        found = [x[i : most + 1] for i in range(3)]
+        for a, b in zip(found, rest, strict=True):
+            if a is None or not b:
+                raise ValueError(f"{a}", {"b": b})
+            yield -a, print(found, *rest)
+
+    statements = [each for block in run_frontend(function).blocks.values() for each in block.body]
+    theirs = [each.list_vars() for each in statements]
+    with compiler.own_ways():
+        ours = [each.list_vars() for each in statements]
+    assert ours == theirs
+    assert sum(map(len, theirs)) > 50

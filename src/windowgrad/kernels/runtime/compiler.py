@@ -8,21 +8,24 @@ what Numba itself compiles for a kernel (`min`, `np.empty`). Passes of the front
 Measured (`python benchmarks/cold_start.py`): a maximum 2.4 → 1.4 s, a convolution 4.0 → 2.0, with its gradients 6.4 → 3.3, a
 smooth maximum and its gradient 5.1 → 2.9. Rejected, as kernels ran longer or compiled no faster: helpers that are not
 simplified, or by `-O1` (a smooth backward pass took 1.5 times as long); `-O2` and no vectorisers for
-kernels; no garbage collection meanwhile.
+kernels; no reference counts in kernels that allocate nothing (4 %, and a helper that returns an array would leak it).
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
+from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 import numba
 from llvmlite.binding import Linkage
 from numba import _dynfunc
+from numba.core import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
@@ -176,11 +179,12 @@ class KernelCompiler(PartCompiler):
     left_out = LEFT_OUT
 
     def __init__(self, *state: Any) -> None:
-        load_without_scipy()
-        super().__init__(*state)
+        with few_collections():
+            load_without_scipy()
+            super().__init__(*state)
 
     def _compile_core(self) -> Any:
-        with wait.compiling(), own_ways():
+        with wait.compiling(), own_ways(), few_collections():
             return super()._compile_core()
 
 
@@ -189,13 +193,14 @@ class KernelCompiler(PartCompiler):
 
 @contextmanager
 def own_ways() -> Iterator[None]:
-    """Of what is typed within: overloads such as `min` are compiled as parts, and no call is typed twice.
+    """Of what is typed within: overloads such as `min` are compiled as parts, no call is typed twice, no constant searched.
 
     Only one thread types anything at a time, the one that holds the compiler's lock.
     """
     places = (
         (_OverloadFunctionTemplate, "_get_jit_decorator", lambda template: part_jit),
         (BaseFunction, "get_call_type", known_type),
+        (ir.Inst, "_rec_list_vars", variables),
     )
     before = [getattr(owner, name) for owner, name, _ in places]
     for owner, name, ours in places:
@@ -212,6 +217,9 @@ call_type = BaseFunction.get_call_type
 known: dict[Any, Any] = {}
 flags_seen: dict[int, tuple[Any, int]] = {}
 flags_numbers: dict[Any, int] = {}
+list_variables = ir.Inst._rec_list_vars
+NO_VARIABLES = frozenset((str, int, float, bool, NoneType, ir.Loc, FunctionType, BuiltinFunctionType))
+OBJECTS = 100_000
 
 
 def known_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
@@ -230,6 +238,36 @@ def flags_number() -> int:
     if seen is None:
         seen = flags_seen[id(flags)] = flags, flags_numbers.setdefault(flags, len(flags_numbers))
     return seen[1]
+
+
+def variables(statement: Any, value: Any) -> list[Any]:
+    """The variables in a part of a statement, in order. Numba asks for those of every statement some ten times."""
+    if type(value) is dict:
+        value = value.values()
+    elif type(value) is not tuple and type(value) is not list:
+        found: list[Any] = list_variables(statement, value)
+        return found
+    found = []
+    for each in value:
+        if type(each) is ir.Var:
+            found.append(each)
+        elif type(each) not in NO_VARIABLES:
+            found.extend(statement._rec_list_vars(each))
+    return found
+
+
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """The collector looks for garbage after so many new objects: Numba makes a million, and most of them stay for a while.
+
+    Each search takes the longer the more the process holds. Only the thread with the compiler's lock is here.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], OBJECTS) if before[0] else 0, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def load_without_scipy() -> None:
