@@ -13,7 +13,7 @@ import pytest
 
 import windowgrad as wg
 from support.array_cases import OPS
-from windowgrad.autograd.arrays import ARRAY_OPS, functions
+from windowgrad.autograd.arrays import ARRAY_OPS, arithmetic, functions
 from windowgrad.autograd.arrays.records import AlikeParams, EachParams, MseParams, PairParams, ReduceParams
 from windowgrad.spec import Dual
 
@@ -172,10 +172,10 @@ def test_arrays_without_axes_give_arrays(kind):
 def test_relu_of_few_cells_has_the_bits_of_relu_of_many(dtype):
     """Up to `FEW` cells are chosen by NumPy, more by a mask of bits, and `LEAST` by a kernel."""
     cells = [0.0, -0.0, 3, 100, 1] + ([-2, np.nan, np.inf, -np.inf] if np.dtype(dtype).kind not in "iu" else [])
-    x = np.resize(np.array(cells).astype(dtype), functions.LEAST)
-    g = np.resize(np.array([1, 0, 7, -0.0, 5]).astype(dtype), functions.LEAST)
+    x = np.resize(np.array(cells).astype(dtype), arithmetic.LEAST)
+    g = np.resize(np.array([1, 0, 7, -0.0, 5]).astype(dtype), arithmetic.LEAST)
     few = functions.FEW - 1
-    for size in (functions.FEW, functions.LEAST - 1, functions.LEAST):
+    for size in (functions.FEW, arithmetic.LEAST - 1, arithmetic.LEAST):
         assert wg.relu(x[:size])[:few].tobytes() == wg.relu(x[:few]).tobytes()
         assert functions.gate(x[:size], g[:size])[:few].tobytes() == functions.gate(x[:few], g[:few]).tobytes()
 

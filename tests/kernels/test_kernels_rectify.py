@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import windowgrad as wg
-from windowgrad.autograd.arrays.functions import LEAST, gate
+from windowgrad.autograd.arrays.arithmetic import LEAST
+from windowgrad.autograd.arrays.functions import gate, relu6
 
 
 def special(rng, shape, dtype):
@@ -24,6 +25,12 @@ def test_relu_and_its_derivative_are_the_same_above_and_below_the_size_of_the_ke
     x = special(rng, size, dtype) if np.dtype(dtype).kind == "f" else rng.integers(-9, 9, size).astype(dtype)
     dx = rng.standard_normal(size).astype(dtype)
     through = ~(x <= 0)
+    between = through & ~(x >= 6)
+    whole, pull = wg.vjp(relu6, x)
+    assert np.array_equal(whole, np.minimum(np.where(through, x, 0), 6), equal_nan=x.dtype.kind == "f")
+    if x.dtype.kind == "f":
+        assert np.array_equal(pull(dx)[0], np.where(between, dx, 0))
+    assert np.array_equal(wg.add(x, dx), x + dx, equal_nan=x.dtype.kind == "f")
     for found, wanted in ((wg.relu(x), np.where(through, x, 0)), (gate(x, dx), np.where(through, dx, 0))):
         assert found.dtype == x.dtype.newbyteorder("=")
         assert np.array_equal(found, wanted, equal_nan=x.dtype.kind == "f")

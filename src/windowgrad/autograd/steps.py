@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.autograd.arrays import add
+from windowgrad.autograd.arrays.arithmetic import elementwise, large
 from windowgrad.autograd.tracer import Tracer
 from windowgrad.dispatch import asked, chosen, run, takes_needs
 from windowgrad.dtypes import float_of
@@ -181,6 +182,8 @@ def plus(a: Any, b: Any) -> Any:
         return b
     if b is None:
         return a
+    if large(a, b):
+        return elementwise().added(a, b)
     return added(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else add(a, b)
 
 

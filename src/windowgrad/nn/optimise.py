@@ -140,15 +140,21 @@ def _mapped(rule: Callable[..., None], results: int, kinds: str, **trees: Any) -
                 shorten(f"{name}: must have the same structure as {names[0]}: {error}", 160, placeholder=" …")
             ) from None
     made: list[list[Array]] = [[] for _ in range(results)]
-    for place, row in zip(optree.treespec_paths(structure), zip(*columns, strict=True), strict=True):
-        given = _alike(place, names, row, kinds)
-        new = [np.empty(given[0].shape, given[0].dtype) for _ in range(results)]
-        with np.errstate(all="ignore"):  # infinity and NaN are results, not warnings
+    with np.errstate(all="ignore"):  # infinity and NaN are results, not warnings
+        for number, row in enumerate(zip(*columns, strict=True)):
+            given = list(row) if _are_floats(row) else _alike(structure.paths()[number], names, row, kinds)
+            new = [np.empty(given[0].shape, given[0].dtype) for _ in range(results)]
             for piece in _pieces(new + given):
-                _computed(place, rule, piece)
-        for column, array in zip(made, new, strict=True):
-            column.append(array)
+                _computed(structure, number, rule, piece)
+            for column, array in zip(made, new, strict=True):
+                column.append(array)
     return tuple(optree.tree_unflatten(structure, column) for column in made)
+
+
+def _are_floats(row: tuple[Any, ...]) -> bool:
+    """Whether all are plain arrays of floats of one shape: most are, and then nothing is wrong with them."""
+    shape = getattr(row[0], "shape", None)
+    return all(type(array) is np.ndarray and array.dtype.kind == "f" and array.shape == shape for array in row)
 
 
 def _alike(place: tuple[Any, ...], names: list[str], row: tuple[Any, ...], kinds: str) -> list[Array]:
@@ -170,13 +176,12 @@ def _as_array(name: str, value: Any) -> Array:
         raise KindError(f"{name}={show(value)}: must be an array of numbers, not {type(value).__name__}") from None
 
 
-def _computed(place: tuple[Any, ...], rule: Callable[..., None], piece: list[Array]) -> None:
+def _computed(structure: Any, number: int, rule: Callable[..., None], piece: list[Array]) -> None:
     try:
         rule(*piece)
     except TypeError as error:  # of cells that are objects
-        raise KindError(
-            f"params{shown_place(place)}: its elements cannot be combined with those of the gradients: {error}"
-        ) from None
+        place = shown_place(structure.paths()[number])
+        raise KindError(f"params{place}: its elements cannot be combined with those of the gradients: {error}") from None
 
 
 def _flattened(name: str, tree: Any) -> tuple[list[Any], Any]:
@@ -201,6 +206,9 @@ def _check_parameter(name: str, value: Any, kinds: str) -> None:
 
 def _pieces(arrays: list[Array]) -> Iterator[list[Array]]:
     """The arrays, alike in shape, a few cells at a time."""
+    if arrays[0].size <= PIECE:
+        yield arrays
+        return
     flat = [array.reshape(-1) for array in arrays]
     for start in range(0, arrays[0].size, PIECE):
         yield [array[start : start + PIECE] for array in flat]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,15 @@ from windowgrad.dispatch import run
 from windowgrad.dtypes import conv_dtype
 from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
+from windowgrad.interrupts import put_off
+from windowgrad.loading import loading
 from windowgrad.params import Params, Shape
 from windowgrad.spec import scalar
 
 EACH, PAIR, MATMUL_PARAMS = EachParams(), PairParams(), MatmulParams()
+
+LEAST = 1 << 14
+"""Cells; with fewer NumPy is fast enough."""
 
 Needs = tuple[bool, ...]
 ALL: Needs = (True, True)
@@ -84,6 +89,23 @@ def matmul(a: Any, b: Any) -> Any:
 
 
 # --- rules -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def elementwise() -> Any:
+    """Its kernels. It loads Numba, so not before it is needed."""
+    with put_off(), loading:
+        from windowgrad.kernels.elementwise import relu
+    return relu
+
+
+def large(a: Any, b: Any) -> bool:
+    """Whether kernels are for two arrays like these."""
+    return type(a) is np.ndarray and type(b) is np.ndarray and a.size >= LEAST and elementwise().fits(a, b)
+
+
+def _add(params: Params, a: Array, b: Array) -> Any:
+    return elementwise().added(a, b) if large(a, b) else by_ufunc(np.add, params, a, b)
 
 
 def _add_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:
@@ -172,7 +194,7 @@ def shaped(x: Any, shape: Shape) -> Any:
 
 
 BOTH = ("a", "b")
-ADD = native_op("add", PairParams, partial(by_ufunc, np.add), partial(by_cell, operator.add), _add_push, _add_pull, inputs=BOTH)
+ADD = native_op("add", PairParams, _add, partial(by_cell, operator.add), _add_push, _add_pull, inputs=BOTH)
 SUBTRACT = native_op(
     "subtract",
     PairParams,

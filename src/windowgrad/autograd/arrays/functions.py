@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from windowgrad.autograd.arrays.arithmetic import EACH, divide, multiply, negative, subtract
+from windowgrad.autograd.arrays.arithmetic import EACH, divide, elementwise, large, multiply, negative, subtract
 from windowgrad.autograd.arrays.operands import operand
 from windowgrad.autograd.arrays.records import AlikeParams, EachParams
 from windowgrad.autograd.arrays.rules import Array, by_cell, native_op
@@ -17,14 +17,12 @@ from windowgrad.dispatch import run
 from windowgrad.dtypes import float_of
 from windowgrad.errors import KindError, WindowgradError
 from windowgrad.functional.call import show_call
-from windowgrad.interrupts import put_off
-from windowgrad.loading import loading
 from windowgrad.params import Params
 from windowgrad.spec import order, scalar
 from windowgrad.spec.minimum import less
 
 A = TypeVar("A")
-LEAST = 1 << 14  # cells; with fewer NumPy is fast enough
+SIX = 6.0
 FEW = 1 << 8  # cells; with fewer the calls of NumPy's functions take longer than what they do
 ALIKE = AlikeParams()
 
@@ -176,24 +174,18 @@ def _relu_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
 
 
 def _relu6(params: Params, x: Array) -> Any:
+    if large(x, x):
+        return elementwise().clipped(x, SIX)
     y = _relu(params, x)
-    return np.minimum(y, np.asarray(6, y.dtype), out=y)
+    return np.minimum(y, np.asarray(SIX, y.dtype), out=y)
 
 
 def _relu6_push(params: Params, x: Any, dx: Any) -> Any:
-    return gate(x, gate(subtract(6, x), dx))
+    return elementwise().gated(x, dx, SIX) if large(x, dx) else gate(x, gate(subtract(6, x), dx))
 
 
 def _relu6_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
     return (_relu6_push(params, x, g),)
-
-
-@cache
-def _rectify() -> Any:
-    """It loads Numba, so not before it is needed."""
-    with put_off(), loading:
-        from windowgrad.kernels.elementwise import relu as rectify
-    return rectify
 
 
 @cache
@@ -203,11 +195,9 @@ def zero(dtype: np.dtype[Any]) -> Array:
 
 def _gate(params: Params, x: Array, dx: Array) -> Any:
     """By a kernel, or by a mask of bits: NumPy's `where` guesses each cell, and is wrong half of the time."""
-    if x.size >= LEAST:
-        rectify = _rectify()
-        if rectify.fits(x, dx):
-            return rectify.gated(x, dx)
-    elif x.size < FEW:
+    if large(x, dx):
+        return elementwise().gated(x, dx)
+    if x.size < FEW:
         return np.where(np.less_equal(x, 0), zero(dx.dtype), dx)
     bits = np.dtype(f"i{dx.dtype.itemsize}")
     mask = np.asarray(np.less_equal(x, 0).view(np.int8) - np.int8(1)).astype(bits, copy=False)
