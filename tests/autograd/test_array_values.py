@@ -13,7 +13,7 @@ import pytest
 
 import windowgrad as wg
 from support.array_cases import OPS
-from windowgrad.autograd.arrays import ARRAY_OPS, arithmetic, functions
+from windowgrad.autograd.arrays import ARRAY_OPS, arithmetic, functions, joining
 from windowgrad.autograd.arrays.records import AlikeParams, EachParams, MseParams, PairParams, ReduceParams
 from windowgrad.spec import Dual
 
@@ -303,6 +303,18 @@ def test_dtypes_of_several_arrays_promote():
     assert wg.maximum(brain, 1).dtype == brain.dtype
     assert wg.stack([narrow[0], 2]).dtype == np.float32
     assert wg.stack([1, 2]).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("count", [joining.AT_ONCE, joining.AT_ONCE + 1, joining.AT_ONCE**2 + 1])
+def test_any_number_of_arrays_is_joined(count):
+    rows = [np.array([i, -i], float) for i in range(count)]
+    for ours, theirs, axis in ((wg.concatenate, np.concatenate, 0), (wg.stack, np.stack, 1), (wg.stack, np.stack, -2)):
+        expected = theirs(rows, axis)
+        y, pull = wg.vjp(lambda *rows, f=ours, axis=axis: f(rows, axis), *rows)
+        assert (y.shape, y.tolist()) == (expected.shape, expected.tolist())
+        assert [g.tolist() for g in pull(y)] == [row.tolist() for row in rows]
+    with pytest.raises(wg.WindowError, match=rf"arrays\[{count}\] of shape \(3,\): must be \(2,\)"):
+        wg.stack([*rows, np.zeros(3)])
 
 
 def test_nothing_goes_back_through_stop_gradient():

@@ -71,6 +71,7 @@ MISTAKES = {
     "the lesser gets the gradient": ("maximum", "vjp", lambda *given: OPS["minimum"].vjp(*given)),
     "what is not chosen gets a gradient": ("mask", "vjp", lambda params, condition, dx, g: (None, g)),
     "a branch gets its gradient twice": ("where", "vjp", lambda *given: (None, *doubled(OPS["where"], *given)[1:])),
+    "every cell is a winner": ("split", "vjp", lambda params, x, dx, g: (None, g)),
     "a share is counted twice": ("share", "vjp", lambda *given: (None, None, *doubled(OPS["share"], *given)[2:])),
     "a cell that is indexed twice counts once": ("index", "vjp", forgets_to_add),
     "the parts change places": ("concatenate", "jvp", lambda params, a, b, da, db: wg.concatenate([db, da], params.axis)),

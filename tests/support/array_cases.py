@@ -15,6 +15,7 @@ from support.strategies import Cells, arrays, mapped
 from windowgrad.autograd.arrays import ARRAY_OPS
 from windowgrad.autograd.arrays import records as r
 from windowgrad.autograd.arrays.choosing import MaskParams, ShareParams, WhereParams
+from windowgrad.autograd.arrays.extremes import ExtremeParams, SplitParams
 from windowgrad.autograd.arrays.indexing import ScatterParams, expanded, indexing
 from windowgrad.autograd.arrays.joining import JoinParams, StackParams
 from windowgrad.autograd.arrays.normalise import NormaliseParams
@@ -28,7 +29,7 @@ Drawn = st.SearchStrategy[tuple[Any, Shapes]]
 OPS: dict[str, Op] = {op.name: routed(op) for op in ARRAY_OPS}
 LABELLED = {"pick", "place", "cross_entropy"}
 CONDITIONED = {"where", "mask"}
-WITHOUT_DERIVATIVE = {"gate", "share", "where", "mask", "stop_gradient"}
+WITHOUT_DERIVATIVE = {"gate", "share", "split", "where", "mask", "stop_gradient"}
 """Operators that give no gradient of their first input."""
 
 
@@ -63,6 +64,15 @@ def reductions(draw: st.DrawFn) -> tuple[Any, Shapes]:
     x = draw(shapes())
     some = [axis - len(x) * draw(st.booleans()) for axis in range(len(x)) if draw(st.booleans())]
     return r.ReduceParams(draw(st.sampled_from([None, tuple(some)])), draw(st.booleans())), (x,)
+
+
+def extremes() -> Drawn:
+    return reductions().map(lambda drawn: (ExtremeParams(drawn[0].axis, drawn[0].keepdims), drawn[1]))
+
+
+def splits() -> Drawn:
+    whole = st.tuples(extremes(), st.sampled_from(["max", "min"]))
+    return whole.map(lambda drawn: (SplitParams(drawn[0][0], drawn[1]), drawn[0][1] * 2))
 
 
 @st.composite
@@ -169,6 +179,9 @@ SITUATIONS: dict[str, Drawn] = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide"), pairs()),
     **dict.fromkeys(("negative", "relu", "relu6", "exp", "log", "tanh", "sigmoid", "inverse_root"), alone(r.EachParams())),
     **dict.fromkeys(("sum", "mean"), reductions()),
+    **dict.fromkeys(("max", "min"), extremes()),
+    "split": splits(),
+    "abs": alone(r.EachParams()),
     "matmul": products(),
     "reshape": reshapings(),
     "flatten": on_axis(r.FlattenParams),

@@ -360,4 +360,134 @@ CALLS = [
         "target of shape (3,): must be (3, 1), the shape of x, or a scalar [mse(x: float64(3, 1), target: float64(3,))]",
     ),
 ]
+TRACED = wg.Tape().leaf(M, name="x")
+CALLS += [
+    (
+        "the greatest of nothing",
+        lambda: wg.max(np.zeros((0, 2)), 0),
+        wg.WindowError,
+        "x of shape (0, 2): an empty array has no greatest or least element [max(x: float64(0, 2), axis=0)]",
+    ),
+    (
+        "an index that is not there",
+        lambda: TRACED[0, 3],
+        wg.errors.IndexingError,
+        "index 3 on axis 1 of x of shape (2, 3): must be from -3 to 2 (in index of nodes 0 x: float32(2, 3))"
+        " [index(x: float32(2, 3), key=(0, 3))]",
+    ),
+    (
+        "an array with an index that is not there",
+        lambda: TRACED[np.array([0, -5])],
+        wg.errors.IndexingError,
+        "index -5 on axis 0 of x of shape (2, 3): must be from -2 to 1 (in index of nodes 0 x: float32(2, 3))"
+        " [index(x: float32(2, 3), key: int64(2,))]",
+    ),
+    (
+        "too many indices",
+        lambda: TRACED[0, 0, 0],
+        wg.errors.IndexingError,
+        "index 0, 0, 0: has entries for 3 axes, x of shape (2, 3) has 2 (in index of nodes 0 x: float32(2, 3))"
+        " [index(x: float32(2, 3), key=(0, 0, 0))]",
+    ),
+    (
+        "… twice",
+        lambda: TRACED[..., ...],
+        wg.errors.IndexingError,
+        "index …, …: must not have more than one … (in index of nodes 0 x: float32(2, 3))"
+        " [index(x: float32(2, 3), key=(Ellipsis, Ellipsis))]",
+    ),
+    (
+        "a mask of another shape",
+        lambda: TRACED[np.array([True, False, True])],
+        wg.errors.IndexingError,
+        "index with bools of shape (3,) on axis 0: must be (2,), the sizes of x there"
+        " (in index of nodes 0 x: float32(2, 3)) [index(x: float32(2, 3), key: bool(3,))]",
+    ),
+    (
+        "arrays of indices that do not broadcast",
+        lambda: TRACED[[0, 1], [0, 1, 2]],
+        wg.errors.IndexingError,
+        "index with arrays of shapes (2,), (3,): cannot be broadcast together (in index of nodes 0 x: float32(2, 3))"
+        " [index(x: float32(2, 3), key=([0, 1], [0, 1, 2]))]",
+    ),
+    (
+        "a float as an index",
+        lambda: TRACED[1.0],
+        wg.KindError,
+        "index 1.0 of type float: must be an integer, a slice, None, …, or a NumPy array of integers or bools"
+        " (in index of nodes 0 x: float32(2, 3)) [index(x: float32(2, 3), key=1.0)]",
+    ),
+    (
+        "a bool as an index",
+        lambda: TRACED[True],
+        wg.KindError,
+        "index True of type bool: must be an integer, a slice, None, …, or a NumPy array of integers or bools"
+        " (in index of nodes 0 x: float32(2, 3)) [index(x: float32(2, 3), key=True)]",
+    ),
+    (
+        "floats as indices",
+        lambda: TRACED[np.zeros(2)],
+        wg.KindError,
+        "index float64(2,): must be an integer, a slice, None, …, or a NumPy array of integers or bools"
+        " (in index of nodes 0 x: float32(2, 3)) [index(x: float32(2, 3), key: float64(2,))]",
+    ),
+    (
+        "a traced index",
+        lambda: TRACED[TRACED],
+        wg.KindError,
+        "index Var(0 x: float32(2, 3)): must not be a traced value; use its .value"
+        " (in index of nodes 0 x: float32(2, 3), 0 x: float32(2, 3)) [index(x: float32(2, 3), key: float32(2, 3))]",
+    ),
+    (
+        "a slice with no step",
+        lambda: TRACED[::0],
+        wg.errors.IndexingError,
+        "index slice(None, None, 0): step must not be 0 (in index of nodes 0 x: float32(2, 3))"
+        " [index(x: float32(2, 3), key=slice(None, None, 0))]",
+    ),
+    (
+        "a slice of floats",
+        lambda: TRACED[:1.5],
+        wg.KindError,
+        "index slice(None, 1.5, None): stop must be an integer or None, not float (in index of nodes 0 x: float32(2, 3))"
+        " [index(x: float32(2, 3), key=slice(None, 1.5, None))]",
+    ),
+    (
+        "writing to a traced value",
+        lambda: TRACED.__setitem__(0, 1.0),
+        wg.KindError,
+        "a traced value cannot be written to; make a new one, with wg.where or wg.concatenate",
+    ),
+    (
+        "the length of a number",
+        lambda: len(TRACED[0, 0]),
+        wg.KindError,
+        "len(x): a traced value without axes has no length",
+    ),
+    (
+        "iterating over a number",
+        lambda: iter(TRACED[0, 0]),
+        wg.KindError,
+        "cannot iterate over a traced value without axes",
+    ),
+    (
+        "a traced value as integers",
+        lambda: TRACED.astype(int),
+        wg.KindError,
+        "astype(dtype='int64'): must be a float dtype: the gradient would be lost; x.value.astype('int64') is a constant",
+    ),
+    (
+        "a traced value as nothing known",
+        lambda: TRACED.astype("floaty"),
+        wg.KindError,
+        "astype(dtype='floaty'): must be a dtype",
+    ),
+    (
+        "a power that is no number",
+        lambda: TRACED ** "2",
+        wg.KindError,
+        "b: must be a NumPy array, not str; try numpy.asarray(b) (in power of nodes 0 x: float32(2, 3))"
+        " [power(a: float32(2, 3), b='2')]",
+    ),
+]
 CASES = [Bad(f"array operators: {name}", call, error, text) for name, call, error, text in CALLS]

@@ -82,12 +82,28 @@ def var_arithmetic(other: Any, index: Any) -> Any:
         lambda a, b: a * b,
         lambda a, b: b / a,
         lambda a, b: a @ b,
+        lambda a, b: a**b,
+        lambda a, b: b**a,
+        lambda a, b: a[b],
+        lambda a, b: abs(a) + b,
     ]
     return rules[index if type(index) is int and 0 <= index < len(rules) else 0](values.LEAF, other)
 
 
 def var_sum(axis: Any, keepdims: Any) -> Any:
     return values.OTHER.sum(axis, keepdims)
+
+
+def var_index(item: Any) -> Any:
+    return values.OTHER[item]
+
+
+def var_astype(dtype: Any) -> Any:
+    return values.OTHER.astype(dtype)
+
+
+def var_transpose(axes: Any) -> Any:
+    return values.OTHER.transpose(axes)
 
 
 def var_reshape(shape: Any) -> Any:
@@ -154,7 +170,20 @@ CALLABLE = ("object", "int", "np.float32", "wg.max_pool")
 
 OWN = [
     *(call_grad, call_value_and_grad, call_vjp, call_jacobian, call_check_grads, wg.jvp, wg.hvp),
-    *(tape_leaf, tape_var, tape_find, tape_backward, gradients_of, var_arithmetic, var_sum, var_reshape, wg.Tape),
+    *(
+        tape_leaf,
+        tape_var,
+        tape_find,
+        tape_backward,
+        gradients_of,
+        var_arithmetic,
+        var_sum,
+        var_index,
+        var_astype,
+        var_transpose,
+        var_reshape,
+        wg.Tape,
+    ),
     *(layer_out_shape, layer_init, layer_call, layer_summary, sequential, nn.sgd, nn.adam),
     *(sgd_update, adam_update, optimiser_init, nn.load, nn.load_extra, wg.set_num_threads, wg.set_buffer_cap),
     *(operator_forward, operator_vjp, operator_jvp, geometry_out_shape, geometry_taps),

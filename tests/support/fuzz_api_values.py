@@ -144,6 +144,10 @@ FITTING: dict[str, str] = {
     **dict.fromkeys(
         ("primals", "tangents"), "(ones(3),); (np.arange(6.0),); [2.0]; ({'a': ones(2)},); (LEAF,); (ones(2), ones(2))"
     ),
+    "condition": "np.array([True, False]); True; ones(2, 4, 4, 4) > 0; np.array(False)",
+    **dict.fromkeys(("low", "high"), "None; 0; 1.5; ones(4); Fraction(1, 2); np.float32(2)"),
+    "arrays": "[ones(2, 3), ones(2, 3)]; (ones(3), LEAF); [1, 2.0]; [LEAF]; [ones(0, 3), ones(2, 3, dtype=float)]",
+    "item": "0; -1; (0, 1); slice(None, 2); (..., None); [0, 0]; np.array([True, False]); (slice(None, None, -2), 0); 10**30",
     "weight": WEIGHTS,
     "bias": "None; ones(4); ones(6); ones(4, dtype=float); ones(1)",
     "labels": "np.array([0, 1]); np.array([0]); np.array([1, 2, 0, 1]); 1; np.zeros((2, 5, 5), int); np.array([-1, 7])",
@@ -198,7 +202,7 @@ FITTING: dict[str, str] = {
     "record": RECORDS,
     "op": "'max_pool'; 'avg_pool'; 'conv'; 'pad'; 'smooth_max_pool'",
     "place": "(0,); (0, 0); (1,)",
-    "index": "0; 1",
+    "index": "0; 1; 5; 6; 7; 8",
 }
 
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
+from windowgrad.arguments import is_int
 from windowgrad.autograd import arrays as ops
+from windowgrad.autograd.arrays.indexing import index
+from windowgrad.autograd.arrays.rules import cast
 from windowgrad.dispatch import asked, cell_kinds, check_array, is_followed
-from windowgrad.errors import KindError, WindowError, WindowgradError
+from windowgrad.dtypes import is_float
+from windowgrad.errors import KindError, WindowError, WindowgradError, show
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
@@ -80,8 +84,49 @@ class Tracer:
     def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
         return ops.mean(self, axis, keepdims)
 
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return ops.max(self, axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return ops.min(self, axis, keepdims)
+
     def reshape(self, *shape: Any) -> Any:
         return ops.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def ravel(self) -> Any:
+        return ops.reshape(self, -1)
+
+    flatten = ravel  # of all axes, as NumPy's
+
+    def transpose(self, *axes: Any) -> Any:
+        return ops.transpose(self, axes[0] if len(axes) == 1 and not is_int(axes[0]) else axes or None)
+
+    def astype(self, dtype: Any) -> Any:
+        """The same numbers in another float dtype."""
+        try:
+            wanted = np.dtype(dtype)
+        except (TypeError, ValueError, RecursionError):
+            raise KindError(f"astype(dtype={show(dtype)}): must be a dtype") from None
+        if not is_float(wanted):
+            said = f"must be a float dtype: the gradient would be lost; x.value.astype({str(wanted)!r}) is a constant"
+            raise KindError(f"astype(dtype={str(wanted)!r}): {said}")
+        return self if wanted == self.dtype else cast(self, wanted.newbyteorder("="))
+
+    def __getitem__(self, key: Any) -> Any:
+        return index(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise KindError("a traced value cannot be written to; make a new one, with wg.where or wg.concatenate")
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise KindError("len(x): a traced value without axes has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise KindError("cannot iterate over a traced value without axes")
+        return (self[i] for i in range(len(self)))
 
     def __add__(self, other: Any) -> Any:
         return ops.add(self, other)
@@ -113,8 +158,20 @@ class Tracer:
     def __rmatmul__(self, other: Any) -> Any:
         return ops.matmul(other, self)
 
+    def __pow__(self, other: Any) -> Any:
+        return ops.power(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return ops.power(other, self)
+
     def __neg__(self) -> Any:
         return ops.negative(self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return ops.abs(self)
 
     def __bool__(self) -> bool:
         """Whether it differs from 0: a comparison, as in NumPy. An array of several elements has no truth value."""

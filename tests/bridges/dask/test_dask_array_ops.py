@@ -93,6 +93,7 @@ def test_every_rule_of_every_operator_gives_what_it_gives_in_one_piece(name, dat
 
 
 FUNCTIONS = {
+    "abs": wg.abs,
     "add": lambda x: wg.add(x, x[::-1]),
     "clip": lambda x: wg.clip(x, 0, 1),
     "concatenate": lambda x: wg.concatenate([x, x[:2]]),
@@ -102,6 +103,8 @@ FUNCTIONS = {
     "flatten": wg.flatten,
     "log": wg.log,
     "log_softmax": wg.log_softmax,
+    "max": lambda x: wg.max(x, 1),
+    "min": lambda x: wg.min(x, keepdims=True),
     "maximum": lambda x: wg.maximum(x, x[::-1]),
     "minimum": lambda x: wg.minimum(x, x[:1]),
     "matmul": lambda x: wg.matmul(x, wg.transpose(x)),

@@ -30,6 +30,7 @@ from windowgrad.autograd.arrays.choosing import (
     stop_gradient,
     where,
 )
+from windowgrad.autograd.arrays.extremes import ABS, MAX, MIN, SPLIT, abs, max, min  # noqa: A004  # NumPy's names for them
 from windowgrad.autograd.arrays.functions import EXP, GATE, LOG, RELU, RELU6, SIGMOID, TANH, exp, log, relu, sigmoid, tanh
 from windowgrad.autograd.arrays.indexing import INDEX, SCATTER
 from windowgrad.autograd.arrays.joining import CONCATENATE, STACK, concatenate, stack
@@ -53,6 +54,7 @@ from windowgrad.autograd.arrays.shapes import FLATTEN, RESHAPE, TRANSPOSE, flatt
 from windowgrad.spec.op import Op
 
 __all__ = [
+    "abs",
     "add",
     "clip",
     "concatenate",
@@ -63,8 +65,10 @@ __all__ = [
     "log",
     "log_softmax",
     "matmul",
+    "max",
     "maximum",
     "mean",
+    "min",
     "minimum",
     "mse",
     "multiply",
@@ -93,6 +97,9 @@ ARRAY_OPS: tuple[Op, ...] = (
     MATMUL,
     SUM,
     MEAN,
+    MAX,
+    MIN,
+    ABS,
     RESHAPE,
     FLATTEN,
     TRANSPOSE,
@@ -124,6 +131,7 @@ ARRAY_OPS: tuple[Op, ...] = (
     GATE,
     MASK,
     SHARE,
+    SPLIT,
     SCATTER,
     LOG_OR_ZERO,
     PICK,

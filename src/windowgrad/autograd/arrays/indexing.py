@@ -51,13 +51,20 @@ class Rows:
 Entry = int | None | Cut | Rows
 
 
-class Key(tuple[Entry, ...]):
+class Key:
     """One entry for each axis of x, and None for each new axis."""
 
-    __slots__ = ()
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
+        self.entries = entries
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and self.entries == other.entries
+
+    def __hash__(self) -> int:
+        return hash(self.entries)
 
     def __repr__(self) -> str:
-        return f"[{', '.join(map(repr, self))}]"
+        return f"[{', '.join(map(repr, self.entries))}]"
 
 
 @dataclass(frozen=True)
@@ -69,11 +76,11 @@ class IndexParams(Params):
     """The key as NumPy takes it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "raw", tuple(map(as_numpy, self.key)))
+        object.__setattr__(self, "raw", tuple(map(as_numpy, self.key.entries)))
 
     @property
     def lasting(self) -> bool:
-        return not any(isinstance(entry, Rows) for entry in self.key)
+        return not any(isinstance(entry, Rows) for entry in self.key.entries)
 
     def out_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes
@@ -81,7 +88,7 @@ class IndexParams(Params):
         arrays: list[Shape] = []
         places: list[int] = []  # of integers and arrays, in the key
         front, axis = 0, 0
-        for place, entry in enumerate(self.key):
+        for place, entry in enumerate(self.key.entries):
             if entry is None:
                 sizes.append(1)
                 continue
@@ -200,7 +207,7 @@ def as_entries(entry: Any, sizes: Shape, axis: int) -> list[Entry]:
     if isinstance(entry, slice):
         return [as_cut(entry)]
     if isinstance(entry, list):
-        entry = np.asarray(entry if entry else np.zeros(0, np.intp))
+        entry = as_array(entry)
     if isinstance(entry, np.ndarray) and entry.dtype == bool and entry.ndim:
         if entry.shape != sizes:
             raise IndexingError(
@@ -211,8 +218,18 @@ def as_entries(entry: Any, sizes: Shape, axis: int) -> list[Entry]:
         return [Rows(entry)]
     if is_int(entry) and not isinstance(entry, (bool, np.bool_)):
         return [int(entry)]
+    if hasattr(type(entry), "__windowgrad__"):
+        raise KindError(f"index {show(entry)}: must not be a traced value; use its .value")
     said = f"{entry.dtype}{entry.shape}" if isinstance(entry, np.ndarray) else f"{show(entry)} of type {type(entry).__name__}"
     raise KindError(f"index {said}: must be an integer, a slice, None, …, or a NumPy array of integers or bools")
+
+
+def as_array(entry: list[Any]) -> Any:
+    """A list in a key is an array, if it can be one."""
+    try:
+        return np.asarray(entry) if entry else np.zeros(0, np.intp)
+    except (ValueError, TypeError, RecursionError):
+        return entry
 
 
 def as_cut(entry: slice) -> Cut:

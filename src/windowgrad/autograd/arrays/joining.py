@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -82,7 +82,10 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Any:
         parts = several(arrays)
         if axis is None:
             parts, axis = [reshape(part, (-1,)) for part in parts], 0
-        return run(concatenating(len(parts)), "forward", joined_along(axis), *parts)
+        params = joined_along(axis)
+        if len(parts) > AT_ONCE:
+            parts = grouped(concatenating, params, parts)
+        return run(concatenating(len(parts)), "forward", params, *parts)
     except WindowgradError as error:
         show_call(error, concatenate, locals())
         raise
@@ -97,7 +100,10 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
     """
     try:
         parts = several(arrays)
-        return run(stacking(len(parts)), "forward", stacked_along(axis), *parts)
+        params = stacked_along(axis)
+        if len(parts) > AT_ONCE:
+            return concatenate(grouped(stacking, params, parts), axis)
+        return run(stacking(len(parts)), "forward", params, *parts)
     except WindowgradError as error:
         show_call(error, stack, locals())
         raise
@@ -112,6 +118,20 @@ def several(arrays: Any) -> list[Any]:
     beside = next((array for array in arrays if hasattr(array, "dtype")), None)
     return [operand(array, f"arrays[{i}]", beside) for i, array in enumerate(arrays)]
 
+
+def grouped(record: Callable[[int], Op], params: Params, arrays: list[Any]) -> list[Any]:
+    """Many arrays joined by so many at once, and what comes of them again: a call costs the more the more arrays it has."""
+    if all(hasattr(array, "shape") for array in arrays):
+        params.out_shape(*(tuple(array.shape) for array in arrays))  # an error that counts them all
+    groups = [arrays[i : i + AT_ONCE] for i in range(0, len(arrays), AT_ONCE)]
+    joined = [run(record(len(group)), "forward", params, *group) for group in groups]
+    if len(joined) <= AT_ONCE:
+        return joined
+    return grouped(concatenating, joined_along(params.axis), joined)  # type: ignore[attr-defined]  # both records have it
+
+
+AT_ONCE = 64
+"""The most arrays that are joined by one call."""
 
 joined_along, stacked_along = remember(JoinParams), remember(StackParams)
 

@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 from dask.base import tokenize
 
+from windowgrad.bridges.dask.extremes import best, split
 from windowgrad.bridges.dask.indexing import indexed, scattered
 from windowgrad.dispatch import asked
 from windowgrad.dtypes import float_of, is_float, native
@@ -146,6 +147,11 @@ def sum_to(op: Op, params: Any, x: Array) -> Array:
     return y[(0,) * new] if new else y
 
 
+def in_one_chunk(op: Op, params: Any, x: Array, dx: Array, axes: Axes) -> Array:
+    """Two arrays of one shape by the rule itself, with `axes` in one chunk."""
+    return cellwise(op, params, whole(x, *axes), whole(dx, *axes))
+
+
 # --- shapes ------------------------------------------------------------------------------------------------------
 
 
@@ -264,6 +270,9 @@ def placed(op: Op, params: Any, x: Array, labels: Array) -> Array:
 FORWARD: dict[str, Callable[..., Array]] = {
     "sum": partial(reduced, False),
     "mean": partial(reduced, True),
+    "max": best,
+    "min": best,
+    "split": partial(split, in_one_chunk),
     "sum_to": sum_to,
     "broadcast_to": repeated,
     "reshape": reshaped,

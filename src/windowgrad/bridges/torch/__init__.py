@@ -23,6 +23,8 @@ from windowgrad.spec.op import Op
 INSTEAD = {
     # what PyTorch calls it where the name is another one
     "transpose": "torch.permute or tensor.T",
+    "max": "torch.amax",
+    "min": "torch.amin",
     "power": "torch.pow",
     "stop_gradient": "torch.Tensor.detach",
     "softmax": "torch.nn.functional.softmax",
