@@ -1,4 +1,4 @@
-"""PyTorch as a peer, with compositions of smooth max and the p-norm, which also check results that no other peer computes."""
+"""PyTorch as a peer, and its compositions of what it has not, which also say whether a result is right where no peer can."""
 
 from __future__ import annotations
 

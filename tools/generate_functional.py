@@ -98,10 +98,9 @@ def argument(family: Family, rank: int | None, name: str) -> Argument:
         return Argument("Size", "1", "distance between neighbouring windows.")
     if name == "padding":
         text = "cells added on both sides: an integer, one per axis, or a (before, after) pair per axis"
-        if family.windows == "convolution":
-            return Argument('Padding | Literal["valid", "same"]', "0", f'{text}; or "valid" (none) or "same" (for stride 1).')
-        text += "; it cuts cells off the result" if family.windows == "transposed" else ""
-        return Argument("Padding", "0", f"{text}.")
+        if family.windows == "transposed":
+            return Argument("Padding", "0", f"{text}; it cuts cells off the result.")
+        return Argument("Padding | Named", "0", f'{text}; or "valid" (none) or "same" (for stride 1).')
     found = COMMON[name]
     if name == "out" and "return_indices" in family.arguments:
         found = found._replace(text=f"{found.text} With indices, a pair of which either may be None.")
@@ -307,7 +306,7 @@ from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
 from windowgrad.functional.pooling import pooling
 from windowgrad.functional.records import bins, conv_params, everything, kernel_of, transpose_params, windows
-from windowgrad.functional.signatures import A, Bins, Empty, Pair, Ties
+from windowgrad.functional.signatures import A, Bins, Empty, Named, Pair, Ties
 from windowgrad.ops import called
 from windowgrad.params import {records}
 """

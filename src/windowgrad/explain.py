@@ -13,7 +13,7 @@ import numpy as np
 from windowgrad.arguments import axes, counted, ints
 from windowgrad.errors import OptionError, WindowError
 from windowgrad.facts import Windows
-from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, conv_padding
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, named_padding, sliding
 from windowgrad.memory import refuse_unallocatable
 from windowgrad.ops import FAMILIES
 from windowgrad.params import TransposeParams
@@ -67,9 +67,9 @@ def answer(q: Question) -> Answer:
         raise OptionError(f"--kernel is missing: {q.operator} needs it, for example --kernel 3")
     kernel = ints("kernel_size", q.kernel, rank)
     if windows == "sliding":
-        return _pooled(Sliding(kernel, q.stride, q.padding, q.dilation, q.ceil_mode), q.spatial)
+        return _pooled(sliding(kernel, q.stride, q.padding, q.dilation, q.ceil_mode), q.spatial)
     stride = 1 if q.stride is None else q.stride
-    padding: Any = conv_padding(q.padding, kernel, stride, q.dilation)
+    padding: Any = named_padding(q.padding, kernel, stride, q.dilation)
     window = Sliding(kernel, stride, padding, q.dilation)
     if windows == "convolution":
         return _pooled(window, q.spatial)

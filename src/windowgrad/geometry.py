@@ -300,19 +300,31 @@ def adaptive_bins(n: int, m: int) -> list[tuple[int, int]]:
 # --- other sizes -------------------------------------------------------------------------------------------------
 
 
-def conv_padding(padding: object, kernel: tuple[int, ...], stride: Size, dilation: Size) -> object:
-    """`padding` with "valid" and "same" turned into numbers; "same" puts the odd cell after, and needs stride 1."""
+def named_padding(padding: object, kernel: tuple[int, ...], stride: Size | None, dilation: Size) -> object:
+    """`padding` with "valid" and "same" turned into numbers; "same" puts the odd cell after, and needs stride 1.
+
+    A stride that is None is the kernel, as in pooling.
+    """
     if not isinstance(padding, str):
         return padding
-    if padding == "valid":
+    if padding in ("valid", "VALID"):
         return 0
-    if padding != "same":
-        raise WindowError(f'padding={padding!r}: must be "valid", "same", an integer, or one entry per axis')
-    if any(s != 1 for s in ints("stride", stride, len(kernel))):
-        raise WindowError(f'padding="same": stride must be 1 on every axis, not {show(stride)}')
-    sides = zip(ints("kernel_size", kernel), ints("dilation", dilation, len(kernel)), strict=True)
+    if padding not in ("same", "SAME"):
+        raise WindowError(f'padding={show(padding)}: must be "valid", "same", an integer, or one entry per axis')
+    kernel = ints("kernel_size", kernel)
+    if any(s != 1 for s in ints("stride", kernel if stride is None else stride, len(kernel))):
+        given = f"{show(stride)}" if stride is not None else f"None, which is kernel_size={show(kernel)}"
+        raise WindowError(f'padding="same": stride must be 1 on every axis, not {given}')
+    sides = zip(kernel, ints("dilation", dilation, len(kernel)), strict=True)
     spans = [d * (k - 1) for k, d in sides]
     return tuple((span // 2, span - span // 2) for span in spans)
+
+
+def sliding(
+    kernel: tuple[int, ...], stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: Any = False
+) -> Sliding:
+    """Sliding windows whose padding may have a name."""
+    return Sliding(kernel, stride, named_padding(padding, kernel, stride, dilation), dilation, ceil_mode)  # type: ignore[arg-type]
 
 
 def place_of(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:

@@ -149,3 +149,41 @@ def test_empty_raise_is_silent_where_every_window_has_a_cell(array):
 def test_the_specification_called_by_itself_refuses_an_empty_window_too():
     with pytest.raises(wg.WindowError, match="covers no cell"):
         wg.spec.maximum.OP.forward(MaxParams(Sliding((2,), padding=2), empty="raise"), fractions([1, 2]))
+
+
+# --- padding by name -----------------------------------------------------------------------------------------------
+
+
+POOLS = {
+    "max": wg.max_pool,
+    "min": wg.min_pool,
+    "avg": wg.avg_pool,
+    "smooth": lambda x, *a, **k: wg.smooth_max_pool(x, *a, beta=2.0, **k),
+    "lp": lambda x, *a, **k: wg.lp_pool(x, 3, *a, **k),
+}
+
+
+@pytest.mark.parametrize("word", ["same", "SAME"])
+@pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS)
+def test_same_keeps_the_size_and_puts_the_odd_cell_after(pool, word):
+    x = np.random.default_rng(0).standard_normal((2, 7, 6))
+    y = pool(x, (3, 4), 1, padding=word, dilation=(1, 2))
+    assert y.shape == x.shape
+    assert np.array_equal(y, pool(x, (3, 4), 1, padding=((1, 1), (3, 3)), dilation=(1, 2)))
+    assert np.array_equal(pool(x, (2, 4), 1, padding=word), pool(x, (2, 4), 1, padding=((0, 1), (1, 2))))
+
+
+@pytest.mark.parametrize("word", ["valid", "VALID"])
+@pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS)
+def test_valid_is_no_padding(pool, word):
+    x = np.random.default_rng(0).standard_normal((2, 7, 6))
+    assert np.array_equal(pool(x, (3, 2), padding=word), pool(x, (3, 2)))
+
+
+def test_the_names_of_paddings_hold_in_layers_and_shapes():
+    layer = wg.nn.MaxPool((3, 2), 1, "same")
+    assert layer == wg.nn.MaxPool((3, 2), 1, ((1, 1), (0, 1)))
+    assert layer.out_shape((1, 3, 8, 9)) == (1, 3, 8, 9)
+    assert wg.nn.LpPool(2, (2, 2), padding="valid") == wg.nn.LpPool(2, (2, 2))
+    assert wg.pool_out_shape((8, 9), (3, 2), 1, "SAME") == (8, 9)
+    assert wg.conv_out_shape((8, 9), (3, 2), padding="SAME") == (8, 9)

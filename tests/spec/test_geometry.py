@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import windowgrad as wg
-from windowgrad.geometry import Adaptive, Global, Sliding, conv_padding, index_of, place_of, resized
+from windowgrad.geometry import Adaptive, Global, Sliding, index_of, named_padding, place_of, resized
 from windowgrad.ops import OPS
 from windowgrad.params import MaxParams, MeanParams, SmoothParams
 
@@ -111,15 +111,15 @@ def test_the_adjoint_size_is_the_smallest_that_convolves_to_it():
 
 
 def test_same_padding_puts_the_odd_cell_after_and_keeps_the_size():
-    assert conv_padding("same", (3, 4), 1, 1) == ((1, 1), (1, 2))
-    assert conv_padding("same", (4, 2), (1, 1), (1, 3)) == ((1, 2), (1, 2))
+    assert named_padding("same", (3, 4), 1, 1) == ((1, 1), (1, 2))
+    assert named_padding("same", (4, 2), (1, 1), (1, 3)) == ((1, 2), (1, 2))
     for k, d in itertools.product(range(1, 6), range(1, 4)):
         assert wg.conv_out_shape((7,), (k,), padding="same", dilation=d) == (7,)
 
 
 def test_other_paddings_of_conv_pass_through():
-    assert conv_padding("valid", (3,), 2, 1) == 0
-    assert conv_padding(((1, 2),), (3,), 2, 1) == ((1, 2),)
+    assert named_padding("valid", (3,), 2, 1) == 0
+    assert named_padding(((1, 2),), (3,), 2, 1) == ((1, 2),)
 
 
 def test_pad_and_unpad_change_the_last_axes():

@@ -224,10 +224,17 @@ CASES = [
         "padding=True on axis 0: must be an integer, not a bool [max_pool2d(x: float32(3, 8, 8), kernel_size=2, padding=True)]",
     ),
     Bad(
-        "padding str for pooling",
+        "padding an unknown word for pooling",
+        lambda: wg.max_pool2d(X, 2, padding="full"),
+        wg.WindowError,
+        'padding=\'full\': must be "valid", "same", an integer, or one entry per axis'
+        " [max_pool2d(x: float32(3, 8, 8), kernel_size=2, padding='full')]",
+    ),
+    Bad(
+        'padding "same" with the stride of pooling',
         lambda: wg.max_pool2d(X, 2, padding="same"),
-        wg.KindError,
-        "padding='same' on axis 0: must be an integer, not str"
+        wg.WindowError,
+        'padding="same": stride must be 1 on every axis, not None, which is kernel_size=(2, 2)'
         " [max_pool2d(x: float32(3, 8, 8), kernel_size=2, padding='same')]",
     ),
     Bad(

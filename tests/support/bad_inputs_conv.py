@@ -182,10 +182,10 @@ CASES = [
     ),
     Bad(
         "conv padding an unknown word",
-        lambda: wg.conv2d(X, WEIGHT, padding="SAME"),
+        lambda: wg.conv2d(X, WEIGHT, padding="full"),
         wg.WindowError,
-        'padding=\'SAME\': must be "valid", "same", an integer, or one entry per axis'
-        " [conv2d(x: float32(3, 8, 8), weight: float32(4, 3, 3, 3), padding='SAME')]",
+        'padding=\'full\': must be "valid", "same", an integer, or one entry per axis'
+        " [conv2d(x: float32(3, 8, 8), weight: float32(4, 3, 3, 3), padding='full')]",
     ),
     Bad(
         'conv padding "same" with stride 2',

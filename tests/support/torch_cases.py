@@ -17,7 +17,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import windowgrad as wg
-from windowgrad.geometry import Adaptive, Geometry, Sliding, conv_padding
+from windowgrad.geometry import Adaptive, Geometry, Sliding, named_padding
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, MaxParams, MeanParams, TransposeParams
 
@@ -62,7 +62,7 @@ class Case:
             return OPS[name.removeprefix("adaptive_")], params(Adaptive(sizes))
         if name.startswith("conv"):
             kernel, stride, dilation = self.arrays[1].shape[2:], a["stride"], a["dilation"]
-            window = Sliding(kernel, stride, conv_padding(a["padding"], kernel, stride, dilation), dilation)
+            window = Sliding(kernel, stride, named_padding(a["padding"], kernel, stride, dilation), dilation)
             if name == "conv":
                 return OPS[name], ConvParams(window, a["groups"])
             return OPS[name], TransposeParams(window, a["groups"], a["output_padding"])

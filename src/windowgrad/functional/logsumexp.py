@@ -13,7 +13,7 @@ from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
 from windowgrad.functional.pooling import pooling
 from windowgrad.functional.records import bins, everything, windows
-from windowgrad.functional.signatures import A, Bins
+from windowgrad.functional.signatures import A, Bins, Named
 from windowgrad.ops import called
 from windowgrad.params import SmoothParams
 
@@ -40,7 +40,7 @@ def smooth_max_pool(
     x: A,
     kernel_size: Sequence[int],
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -57,7 +57,8 @@ def smooth_max_pool(
         x: an array (…, *spatial); all axes before these are batch.
         kernel_size: cells of a window: one integer per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
@@ -85,7 +86,7 @@ def smooth_max_pool1d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -102,7 +103,8 @@ def smooth_max_pool1d(
         x: an array (…, length); all axes before these are batch.
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
@@ -130,7 +132,7 @@ def smooth_max_pool2d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -147,7 +149,8 @@ def smooth_max_pool2d(
         x: an array (…, height, width); all axes before these are batch.
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
@@ -175,7 +178,7 @@ def smooth_max_pool3d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -192,7 +195,8 @@ def smooth_max_pool3d(
         x: an array (…, depth, height, width); all axes before these are batch.
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.

@@ -12,7 +12,7 @@ from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
 from windowgrad.functional.pooling import pooling
 from windowgrad.functional.records import bins, everything, windows
-from windowgrad.functional.signatures import A, Bins
+from windowgrad.functional.signatures import A, Bins, Named
 from windowgrad.ops import called
 from windowgrad.params import MeanParams
 
@@ -39,7 +39,7 @@ def avg_pool(
     x: A,
     kernel_size: Sequence[int],
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -56,7 +56,8 @@ def avg_pool(
         x: an array (…, *spatial); all axes before these are batch.
         kernel_size: cells of a window: one integer per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
         divisor_override: an integer to divide by instead.
@@ -84,7 +85,7 @@ def avg_pool1d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -101,7 +102,8 @@ def avg_pool1d(
         x: an array (…, length); all axes before these are batch.
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
         divisor_override: an integer to divide by instead.
@@ -129,7 +131,7 @@ def avg_pool2d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -146,7 +148,8 @@ def avg_pool2d(
         x: an array (…, height, width); all axes before these are batch.
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
         divisor_override: an integer to divide by instead.
@@ -174,7 +177,7 @@ def avg_pool3d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -191,7 +194,8 @@ def avg_pool3d(
         x: an array (…, depth, height, width); all axes before these are batch.
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
         divisor_override: an integer to divide by instead.

@@ -13,7 +13,7 @@ from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
 from windowgrad.functional.pooling import pooling
 from windowgrad.functional.records import bins, everything, windows
-from windowgrad.functional.signatures import A, Bins, Empty, Pair, Ties
+from windowgrad.functional.signatures import A, Bins, Empty, Named, Pair, Ties
 from windowgrad.ops import called
 from windowgrad.params import MinParams
 
@@ -41,7 +41,7 @@ def min_pool(
     x: A,
     kernel_size: Sequence[int],
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
@@ -55,7 +55,7 @@ def min_pool(
     x: A,
     kernel_size: Sequence[int],
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     *,
@@ -68,7 +68,7 @@ def min_pool(
     x: Any,
     kernel_size: Sequence[int],
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
@@ -85,7 +85,8 @@ def min_pool(
         x: an array (…, *spatial); all axes before these are batch.
         kernel_size: cells of a window: one integer per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
@@ -114,7 +115,7 @@ def min_pool1d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
@@ -128,7 +129,7 @@ def min_pool1d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     *,
@@ -141,7 +142,7 @@ def min_pool1d(
     x: Any,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
@@ -158,7 +159,8 @@ def min_pool1d(
         x: an array (…, length); all axes before these are batch.
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
@@ -187,7 +189,7 @@ def min_pool2d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
@@ -201,7 +203,7 @@ def min_pool2d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     *,
@@ -214,7 +216,7 @@ def min_pool2d(
     x: Any,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
@@ -231,7 +233,8 @@ def min_pool2d(
         x: an array (…, height, width); all axes before these are batch.
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
@@ -260,7 +263,7 @@ def min_pool3d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     return_indices: Literal[False] = False,
@@ -274,7 +277,7 @@ def min_pool3d(
     x: A,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     *,
@@ -287,7 +290,7 @@ def min_pool3d(
     x: Any,
     kernel_size: Size,
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
@@ -304,7 +307,8 @@ def min_pool3d(
         x: an array (…, depth, height, width); all axes before these are batch.
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.

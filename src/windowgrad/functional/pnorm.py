@@ -12,7 +12,7 @@ from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
 from windowgrad.functional.pooling import pooling
 from windowgrad.functional.records import bins, everything, windows
-from windowgrad.functional.signatures import A, Bins
+from windowgrad.functional.signatures import A, Bins, Named
 from windowgrad.ops import called
 from windowgrad.params import LpParams
 
@@ -42,7 +42,7 @@ def lp_pool(
     stride: Size | None = None,
     ceil_mode: bool = False,
     *,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     out: A | None = None,
 ) -> A:
@@ -56,7 +56,8 @@ def lp_pool(
         kernel_size: cells of a window: one integer per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         out: an array of the result's shape and dtype, which is written and returned.
 
@@ -84,7 +85,7 @@ def lp_pool1d(
     stride: Size | None = None,
     ceil_mode: bool = False,
     *,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     out: A | None = None,
 ) -> A:
@@ -98,7 +99,8 @@ def lp_pool1d(
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         out: an array of the result's shape and dtype, which is written and returned.
 
@@ -126,7 +128,7 @@ def lp_pool2d(
     stride: Size | None = None,
     ceil_mode: bool = False,
     *,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     out: A | None = None,
 ) -> A:
@@ -140,7 +142,8 @@ def lp_pool2d(
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         out: an array of the result's shape and dtype, which is written and returned.
 
@@ -168,7 +171,7 @@ def lp_pool3d(
     stride: Size | None = None,
     ceil_mode: bool = False,
     *,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     out: A | None = None,
 ) -> A:
@@ -182,7 +185,8 @@ def lp_pool3d(
         kernel_size: cells of a window: an integer, or one per axis.
         stride: distance between neighbouring windows; None is `kernel_size`.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
-        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis.
+        padding: cells added on both sides: an integer, one per axis, or a (before, after) pair per axis; or "valid" (none)
+            or "same" (for stride 1).
         dilation: distance between neighbouring cells of a window.
         out: an array of the result's shape and dtype, which is written and returned.
 

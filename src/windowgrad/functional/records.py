@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from windowgrad.arguments import axes, flag, ints, shape_of
 from windowgrad.errors import KindError, WindowError
 from windowgrad.functional.remember import remember
-from windowgrad.geometry import Adaptive, Global, Sliding, conv_padding
+from windowgrad.geometry import Adaptive, Global, Sliding, named_padding, sliding
 from windowgrad.params import ConvParams, PoolParams, TransposeParams
 
 R = TypeVar("R", bound=PoolParams)
@@ -22,7 +22,7 @@ def windows(
 ) -> R:
     """The record of a reduction over sliding windows."""
     sizes: Any = axes("kernel_size", kernel, rank, forms=True)
-    return record(Sliding(sizes, stride, padding, dilation, flag("ceil_mode", ceil_mode)), *options)
+    return record(sliding(sizes, stride, padding, dilation, flag("ceil_mode", ceil_mode)), *options)
 
 
 def bins(record: type[R], rank: int | None, output_size: Any, *options: Any) -> R:
@@ -47,7 +47,7 @@ def kernel_of(rank: int | None, weight: Any) -> tuple[int, ...]:
 
 def window_of(kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any) -> Sliding:
     steps = ints("stride", stride, len(kernel))  # here None is not the kernel
-    return Sliding(kernel, steps, conv_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
+    return Sliding(kernel, steps, named_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
 
 
 @remember

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from windowgrad.arguments import Padding, Size, axes, ints
 from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
-from windowgrad.geometry import Sliding, conv_padding
+from windowgrad.functional.signatures import Named
+from windowgrad.geometry import Sliding, named_padding, sliding
 from windowgrad.geometry import adaptive_bins as bins
 from windowgrad.params import TransposeParams
 
@@ -19,14 +19,14 @@ def pool_out_shape(
     spatial: Sequence[int],
     kernel_size: Sequence[int],
     stride: Size | None = None,
-    padding: Padding = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
     ceil_mode: bool = False,
 ) -> tuple[int, ...]:
     """The shape that pooling gives; leading axes before the spatial ones are kept."""
     try:
         shape = ints("spatial", spatial, least=0)
-        return Sliding(kernel_size, stride, padding, dilation, ceil_mode).out_shape(shape)
+        return sliding(ints("kernel_size", kernel_size), stride, padding, dilation, ceil_mode).out_shape(shape)
     except WindowgradError as error:
         show_call(error, pool_out_shape, locals())
         raise
@@ -36,14 +36,14 @@ def conv_out_shape(
     spatial: Sequence[int],
     kernel_size: Sequence[int],
     stride: Size = 1,
-    padding: Padding | Literal["valid", "same"] = 0,
+    padding: Padding | Named = 0,
     dilation: Size = 1,
 ) -> tuple[int, ...]:
     """The spatial shape that convolution gives."""
     try:
         kernel = ints("kernel_size", kernel_size)
         steps = ints("stride", stride, len(kernel))
-        window = Sliding(kernel, steps, conv_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
+        window = Sliding(kernel, steps, named_padding(padding, kernel, stride, dilation), dilation)  # type: ignore[arg-type]
         return window.out_shape(ints("spatial", spatial, window.rank))
     except WindowgradError as error:
         show_call(error, conv_out_shape, locals())

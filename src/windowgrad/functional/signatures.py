@@ -12,5 +12,7 @@ Ties = Literal["first", "all", "split"]
 Empty = Literal["zero", "raise"]
 Duplicates = Literal["last", "add"]
 Border = Literal["constant", "reflect", "replicate", "circular"]
+Named = Literal["valid", "same", "VALID", "SAME"]
+"""Padding by its name."""
 Pair: TypeAlias = tuple[A | None, A | None] | None
 Bins = int | None | Sequence[int | None]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from windowgrad.arguments import Padding, Size, as_int, flag, ints
 from windowgrad.autograd.arrays import add, flatten, matmul, relu, tanh, transpose
@@ -15,6 +15,7 @@ from windowgrad.autograd.arrays.records import FlattenParams
 from windowgrad.errors import KindError, OptionError, WindowError, show
 from windowgrad.functional import conv, conv_transpose
 from windowgrad.functional.records import window_of
+from windowgrad.functional.signatures import Named
 from windowgrad.nn.layer import Layer, Shape, making
 from windowgrad.nn.pooling import kernel_sizes, set_window, short
 from windowgrad.params import ConvParams, TransposeParams
@@ -27,7 +28,7 @@ class Conv(Layer):
     out_channels: int
     kernel_size: tuple[int, ...]
     stride: Size = 1
-    padding: Padding | Literal["valid", "same"] = 0
+    padding: Padding | Named = 0
     dilation: Size = 1
     groups: int = 1
     bias: bool = True

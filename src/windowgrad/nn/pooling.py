@@ -28,8 +28,8 @@ from windowgrad.functional import (
     min_pool,
     smooth_max_pool,
 )
-from windowgrad.functional.signatures import Empty, Ties
-from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
+from windowgrad.functional.signatures import Empty, Named, Ties
+from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, sliding
 from windowgrad.nn.layer import Layer, Shape, making
 from windowgrad.ops import FAMILIES, meaning
 from windowgrad.params import PoolParams
@@ -106,13 +106,13 @@ class Window(Pool):
 
     kernel_size: tuple[int, ...]
     stride: Size | None
-    padding: Padding
+    padding: Padding | Named
     dilation: Size
     ceil_mode: bool
 
     @property
     def window(self) -> Sliding:
-        return Sliding(self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+        return sliding(kernel_sizes(self.kernel_size), self.stride, self.padding, self.dilation, self.ceil_mode)
 
     def _settle(self) -> None:
         kernel_sizes(self.kernel_size)
@@ -162,7 +162,7 @@ class MaxPool(Window):
     function = staticmethod(max_pool)
     kernel_size: tuple[int, ...]
     stride: Size | None = None
-    padding: Padding = 0
+    padding: Padding | Named = 0
     dilation: Size = 1
     ceil_mode: bool = False
     ties: Ties = field(default="first", kw_only=True)
@@ -176,7 +176,7 @@ class MinPool(Window):
     function = staticmethod(min_pool)
     kernel_size: tuple[int, ...]
     stride: Size | None = None
-    padding: Padding = 0
+    padding: Padding | Named = 0
     dilation: Size = 1
     ceil_mode: bool = False
     ties: Ties = field(default="first", kw_only=True)
@@ -190,7 +190,7 @@ class AvgPool(Window):
     function = staticmethod(avg_pool)
     kernel_size: tuple[int, ...]
     stride: Size | None = None
-    padding: Padding = 0
+    padding: Padding | Named = 0
     ceil_mode: bool = False
     count_include_pad: bool = True
     divisor_override: int | None = None
@@ -204,7 +204,7 @@ class SmoothMaxPool(Window):
     function = staticmethod(smooth_max_pool)
     kernel_size: tuple[int, ...]
     stride: Size | None = None
-    padding: Padding = 0
+    padding: Padding | Named = 0
     dilation: Size = 1
     ceil_mode: bool = False
     count_include_pad: bool = True
@@ -220,7 +220,7 @@ class LpPool(Window):
     kernel_size: tuple[int, ...]
     stride: Size | None = None
     ceil_mode: bool = False
-    padding: Padding = field(default=0, kw_only=True)
+    padding: Padding | Named = field(default=0, kw_only=True)
     dilation: Size = field(default=1, kw_only=True)
 
 

@@ -14,6 +14,7 @@ done by `windows`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,11 +24,12 @@ from windowgrad.dtypes import derivative_of, float_of
 from windowgrad.kernels.arrays import Array, added, computed, finished, room, summed
 from windowgrad.kernels.pool.blocks import Block, blocks
 from windowgrad.kernels.pool.layout import out_shape, planned_for
-from windowgrad.kernels.pool.lp import cells
+from windowgrad.kernels.pool.lp import cells, steps
 from windowgrad.kernels.pool.lp.windows import window_gradients, window_norms, window_tangents
 from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
+from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.smooth import chunks
-from windowgrad.kernels.pool.smooth.strips import Scratch, StripPlan, groups, over_cells, over_outputs, whole
+from windowgrad.kernels.pool.smooth.strips import CELLS, Scratch, StripPlan, groups, over_cells, over_outputs, whole
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.params import LpParams
 
@@ -37,73 +39,105 @@ WIDEST = 6  # powers up to here of float32 numbers are normal numbers of float64
 
 
 class Power:
-    """What is done with p, for cells of one dtype; `derives` says whether for a derivative."""
+    """What is done with p, for cells of one dtype: p is 1 or 2, or the cells are float32 and p is small."""
 
-    def __init__(self, params: LpParams, dtype: np.dtype[Any], derives: bool) -> None:
-        self.p, self.derives = params.norm_type, derives
-        self.general = self.p not in (1, 2)
-        self.narrow = self.p == 1 or (dtype == np.float32 and self.p <= WIDEST)
-        self.limit = 0.0 if self.narrow else 10.0 ** -min(15 * self.p, 100 if derives else 250)
+    def __init__(self, params: LpParams, narrow: bool, derives: bool) -> None:
+        self.p, self.narrow = params.norm_type, narrow
+        self.limit = 0.0 if narrow else 10.0 ** -min(15 * self.p, 100 if derives else 250)
         """A plane with a window whose sum is smaller is strange: what counts may be lost, or weights be too large."""
 
-    def room(self, cells: int) -> int:
-        """How much memory the factors of so many cells take."""
-        return cells if self.general and self.derives else 0
+    def norms(self, strip: StripPlan, x: Array, y: Array, planes: int, scratch: Scratch) -> Array:
+        """y = the norms of some planes. Returns whether they are strange."""
+        told, strange, few = self.told(x, planes), np.empty(planes, np.bool_), self.at_once(x, planes)
+        e, sums = scratch.arrays(few * (len(x) // planes), few * (len(y) // planes))
+        steps.norms(x, y, e, sums, told, strange, self.limit, float(self.p), windows_of(strip.plan))
+        return strange
+
+    def tangents(self, strip: StripPlan, x: Array, v: Array, y: Array, planes: int, scratch: Scratch) -> Array:
+        told, strange, few = self.told(x, planes), np.empty(planes, np.bool_), self.at_once(x, planes)
+        cells_, outputs = few * (len(x) // planes), few * (len(y) // planes)
+        arrays = scratch.arrays(cells_, cells_ if self.p not in (1, 2) else 0, outputs, outputs)
+        steps.tangents(x, v, y, *arrays, told, strange, self.limit, float(self.p), windows_of(strip.plan))
+        return strange
+
+    def gradients(self, strip: StripPlan, x: Array, g: Array, gx: Array, planes: int, scratch: Scratch) -> Array:
+        told, strange, few = self.told(x, planes), np.empty(planes, np.bool_), self.at_once(x, planes)
+        cells_, p = few * (len(x) // planes), strip.plan
+        arrays = scratch.arrays(cells_, cells_ if self.p not in (1, 2) else 0, few * (len(g) // planes))
+        back = steps.Windows(*p.ones, SUMS, p.packed_back, p.plane_in // p.width)
+        steps.gradients(x, g, gx, *arrays, told, strange, self.limit, float(self.p), windows_of(p), back)
+        return strange
+
+    def told(self, x: Array, planes: int) -> Array:
+        return cells.scales_of(x, planes, self.narrow)
+
+    def at_once(self, x: Array, planes: int) -> int:
+        """How many planes are done at a time."""
+        return min(planes, max(1, CELLS * planes // max(len(x), 1)))
+
+
+class Wide(Power):
+    """Any p, by NumPy's `power`, step by step."""
 
     def sums(self, strip: StripPlan, x: Array, scales: Array, e: Array, factors: Array, sums: Array) -> Array:
-        """sums = those of the powers of all windows, e = the powers, factors = those of p − 1. Returns the strange planes."""
+        """sums = those of the powers of all windows, factors = the powers of p − 1 of the cells, if there are any."""
         strange, p = np.empty(len(scales), np.bool_), strip.plan
-        if self.p == 2:
-            cells.squares(x, e, scales)
-        elif not self.general or not self.narrow:
-            cells.sizes(x, e, scales)
-        elif len(factors):
-            cells.powers_and_factors(x, e, factors, float(self.p))
+        cells.sizes(x, e, scales)
+        if len(factors):
+            np.multiply(e, np.power(e, self.p - 1, out=factors), out=e)
         else:
-            cells.powers(x, e, float(self.p))
-        if self.general and not self.narrow:
-            if len(factors):
-                np.multiply(e, np.power(e, self.p - 1, out=factors), out=e)
-            else:
-                np.power(e, self.p, out=e)
+            np.power(e, self.p, out=e)
         mean_rows(e, sums, *p.ones, SUMS, p.packed, 0, len(scales) * p.pieces)
         cells.judge(x, e, sums, strange, self.limit)
-        return np.flatnonzero(strange)
+        return strange
 
-    def raised(self, sums: Array, p: float) -> None:
-        """sums = their p-th powers, 0 where they are 0."""
-        if self.narrow:
-            cells.quick_powers(sums, p)
-            return
-        nothing = sums == 0
-        np.power(sums, p, out=sums)
-        sums[nothing] = 0
-
-    def norms(self, sums: Array, scales: Array, y: Array) -> None:
-        """y = the roots of the sums."""
-        if self.p == 2:
-            np.sqrt(sums, out=sums)
-        elif self.general:
-            self.raised(sums, 1 / self.p)
-        cells.divided(sums, y, scales)
+    def norms(self, strip: StripPlan, x: Array, y: Array, planes: int, scratch: Scratch) -> Array:
+        scales = self.told(x, planes)
+        e, sums = scratch.arrays(len(x), len(y))
+        strange = self.sums(strip, x, scales, e, SUMS, sums)
+        cells.divided(np.power(sums, 1 / self.p, out=sums), y, scales)
+        return strange
 
     def fractions(self, sums: Array) -> None:
-        """f in place of the sums, 0 where the sum is 0."""
-        if self.p == 2:
-            cells.inverses(np.sqrt(sums, out=sums))
-        elif self.general:
-            self.raised(sums, (1 - self.p) / self.p)
-        else:
-            sums[:] = 1
+        """S^((1−p)/p) in place of the sums, 0 where the sum is 0."""
+        nothing = sums == 0
+        np.power(sums, (1 - self.p) / self.p, out=sums)
+        sums[nothing] = 0
 
-    def weigh(self, x: Array, factors: Array, v: Array, scales: Array, out: Array) -> None:
-        """out = c·v"""
-        if self.general:
-            cells.by_factors(x, factors, v, out)
-        elif self.p == 2:
-            cells.by_cells(x, v, out, scales)
-        else:
-            cells.by_signs(x, v, out, scales)
+    def tangents(self, strip: StripPlan, x: Array, v: Array, y: Array, planes: int, scratch: Scratch) -> Array:
+        scales, p = self.told(x, planes), strip.plan
+        e, factors, fractions, sums = scratch.arrays(len(x), len(x), len(y), len(y))
+        strange = self.sums(strip, x, scales, e, factors, fractions)
+        self.fractions(fractions)
+        cells.by_factors(x, factors, v, e)
+        mean_rows(e, sums, *p.ones, SUMS, p.packed, 0, planes * p.pieces)
+        cells.products(sums, fractions, y)
+        return strange
+
+    def gradients(self, strip: StripPlan, x: Array, g: Array, gx: Array, planes: int, scratch: Scratch) -> Array:
+        scales, p = self.told(x, planes), strip.plan
+        e, factors, fractions = scratch.arrays(len(x), len(x), len(g))
+        strange = self.sums(strip, x, scales, e, factors, fractions)
+        self.fractions(fractions)
+        cells.products(fractions, g, fractions)
+        mean_rows_back(fractions, e, *p.ones, SUMS, p.packed_back, 0, planes * (p.plane_in // p.width))
+        cells.by_factors(x, factors, e, gx)
+        return strange
+
+
+def power_of(params: LpParams, dtype: np.dtype[Any], derives: bool) -> Power:
+    """What computes with cells of a dtype."""
+    narrow = params.norm_type == 1 or (dtype == np.float32 and params.norm_type <= WIDEST)
+    return (Power if narrow or params.norm_type == 2 else Wide)(params, narrow, derives)
+
+
+def windows_of(p: Plan) -> steps.Windows:
+    return steps.Windows(*p.ones, SUMS, p.packed, p.pieces)
+
+
+def parts_of(power: Power, plane: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The planes first to last: all at once, or a few at a time where all of what is between must be kept."""
+    return groups(plane, first, last) if isinstance(power, Wide) else iter([(first, last)])
 
 
 def plane_of(params: LpParams, shape: tuple[int, ...]) -> tuple[StripPlan, int]:
@@ -129,20 +163,15 @@ def lp_forward(params: LpParams, x: Array, out: Array | None = None) -> Array:
         cut.fill((y,), (x,), lambda block, x, out: (lp_forward(within(params, block), x, *out),))
         return y
     (plane, planes), values = plane_of(params, x.shape), values_of(x, dtype)
-    p, power = plane.plan, Power(params, values.dtype, False)
+    p, power = plane.plan, power_of(params, values.dtype, False)
     y = room(out, planes * p.plane_out, computed(dtype))
 
     def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
-        for low, high in groups(p.plane_in, first, last):
+        for low, high in parts_of(power, p.plane_in, first, last):
             seen, outputs = strip.places(p, low, high)
-            cells_, found = values[seen], y[outputs]
-            e, sums = scratch.arrays(len(cells_), len(found))
-            scales = cells.scales_of(cells_, high - low, power.narrow)
-            strange = power.sums(strip, cells_, scales, e, SUMS, sums)
-            power.norms(sums, scales, found)
-            for q in strange:
-                line, norms = (array.reshape(high - low, -1)[q] for array in (cells_, found))
-                window_norms(line, norms, float(power.p), strip.plan.packed)
+            given = values[seen], y[outputs]
+            for lines in strange_lines(power.norms(strip, *given, high - low, scratch), *given):
+                window_norms(*lines, float(power.p), strip.plan.packed)
 
     over_outputs(plane, planes, WORK * x.nbytes, silent(work))
     return finished(y, out_shape(params.geometry, x.shape), dtype)
@@ -173,24 +202,15 @@ def lp_jvp(params: LpParams, x: Array, dx: Array) -> Array:
         cut.fill((y,), (x, dx), lambda block, x, dx, out: (lp_jvp(within(params, block), x, dx),))
         return y
     (plane, planes), values, tangents = plane_of(params, x.shape), values_of(x, dtype), added(dx)
-    p, power = plane.plan, Power(params, values.dtype, True)
+    p, power = plane.plan, power_of(params, values.dtype, True)
     y = empty((planes * p.plane_out,), computed(dtype))
 
     def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
-        for low, high in groups(p.plane_in, first, last):
+        for low, high in parts_of(power, p.plane_in, first, last):
             seen, outputs = strip.places(p, low, high)
-            cells_, moved, found, q = values[seen], tangents[seen], y[outputs], strip.plan
-            sizes = len(cells_), power.room(len(cells_)), len(found), len(found)
-            e, factors, fractions, sums = scratch.arrays(*sizes)
-            scales = cells.scales_of(cells_, high - low, power.narrow)
-            strange = power.sums(strip, cells_, scales, e, factors, fractions)
-            power.fractions(fractions)
-            power.weigh(cells_, factors, moved, scales, e)
-            mean_rows(e, sums, *q.ones, SUMS, q.packed, 0, (high - low) * q.pieces)
-            cells.products(sums, fractions, found)
-            for each in strange:
-                lines = (array.reshape(high - low, -1)[each] for array in (cells_, moved, found))
-                window_tangents(*lines, float(power.p), q.packed)
+            given = values[seen], tangents[seen], y[outputs]
+            for lines in strange_lines(power.tangents(strip, *given, high - low, scratch), *given):
+                window_tangents(*lines, float(power.p), strip.plan.packed)
 
     over_outputs(plane, planes, WORK * x.nbytes, silent(work))
     return finished(y, out_shape(params.geometry, x.shape), dtype)
@@ -211,14 +231,16 @@ def lp_vjp(params: LpParams, x: Array, g: Array, saved: Array | None = None) -> 
         cut.gather(gx, x, g, lambda block, x, g: lp_vjp(within(params, block), x, g)[0])
         return (gx,)
     (plane, planes), values, gradients = plane_of(params, x.shape), values_of(x, dtype), added(g)
-    p, power = plane.plan, Power(params, values.dtype, True)
+    p, power = plane.plan, power_of(params, values.dtype, True)
     gx = empty((x.size,), computed(dtype))
 
     def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
-        for low, high in groups(p.plane_in, first, last):
+        for low, high in parts_of(power, p.plane_in, first, last):
             seen, outputs = strip.places(p, low, high)
             part = gx[seen] if strip is plane else np.empty(strip.high - strip.low, gx.dtype)
-            spread(power, strip, values[seen], gradients[outputs], part, high - low, scratch)
+            given = values[seen], gradients[outputs], part
+            for lines in strange_lines(power.gradients(strip, *given, high - low, scratch), *given):
+                window_gradients(*lines, float(power.p), strip.plan.packed)
             if strip is not plane:
                 at = first * p.plane_in
                 gx[at + strip.kept_low : at + strip.kept_high] = part[strip.kept_low - strip.low : strip.kept_high - strip.low]
@@ -234,15 +256,7 @@ def cell_by_cell(params: LpParams, x: Array, v: Array, dtype: Any) -> Array:
     return (found * np.sign(cells_) if k % 2 else found).astype(dtype)
 
 
-def spread(power: Power, strip: StripPlan, x: Array, g: Array, gx: Array, planes: int, scratch: Scratch) -> None:
-    """gx = the gradients of some planes."""
-    e, factors, fractions = scratch.arrays(len(x), power.room(len(x)), len(g))
-    p, scales = strip.plan, cells.scales_of(x, planes, power.narrow)
-    strange = power.sums(strip, x, scales, e, factors, fractions)
-    power.fractions(fractions)
-    cells.products(fractions, g, fractions)
-    mean_rows_back(fractions, e, *p.ones, SUMS, p.packed_back, 0, planes * (p.plane_in // p.width))
-    power.weigh(x, factors, e, scales, gx)
-    for each in strange:
-        lines = (array.reshape(planes, -1)[each] for array in (x, g, gx))
-        window_gradients(*lines, float(power.p), p.packed)
+def strange_lines(strange: Array, *arrays: Array) -> Iterator[list[Array]]:
+    """The arrays of each plane that is strange."""
+    for plane in np.flatnonzero(strange):
+        yield [array.reshape(len(strange), -1)[plane] for array in arrays]
