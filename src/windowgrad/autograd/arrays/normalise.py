@@ -28,7 +28,7 @@ from windowgrad.errors import OptionError, WindowError, show
 from windowgrad.interrupts import put_off
 from windowgrad.loading import loading
 from windowgrad.params import Params, Shape
-from windowgrad.spec import scalar
+from windowgrad.spec import powers, scalar
 
 Needs = tuple[bool, ...]
 
@@ -136,17 +136,15 @@ def inverse_root_cell(a: Any) -> Any:
         return 1 / rational_root(Fraction(a))
     if isinstance(a, float):
         return 1 / math.sqrt(a) if a > 0 else math.inf if a == 0 else math.nan
-    if callable(getattr(a, "sqrt", None)):
-        return 1 / a.sqrt()
-    return scalar.exp(scalar.log(a) / -2)
+    root = powers.square_root(a)
+    return scalar.exp(scalar.log(a) / -2) if root is None else 1 / root
 
 
 def rational_root(a: Fraction) -> Fraction:
     """√a where it is rational; else the float64 nearest to it, as a fraction."""
     if a <= 0:
         raise OptionError(f"{show(a)}: 1 ÷ √x needs a positive x; give eps a positive value")
-    top, bottom = math.isqrt(a.numerator), math.isqrt(a.denominator)
-    return Fraction(top, bottom) if top * top == a.numerator and bottom * bottom == a.denominator else Fraction(math.sqrt(a))
+    return Fraction(powers.root(a, 2))
 
 
 # --- rules -------------------------------------------------------------------------------------------------------

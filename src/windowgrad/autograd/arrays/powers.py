@@ -20,7 +20,7 @@ from windowgrad.dispatch import run
 from windowgrad.errors import KindError, OptionError, WindowgradError, show
 from windowgrad.functional.call import show_call
 from windowgrad.params import Params
-from windowgrad.spec import scalar
+from windowgrad.spec import powers, scalar
 from windowgrad.spec.dual import Dual
 
 A = TypeVar("A")
@@ -67,12 +67,10 @@ def sqrt_cell(a: Any) -> Any:
         return Dual(root, scalar.divide(a.tangent, 2 * root))
     if isinstance(a, Rational):
         return exact_root(a)
-    if isinstance(a, (float, np.floating)):
-        return math.sqrt(a) if a >= 0 else math.nan
-    if isinstance(a, Decimal) or callable(getattr(a, "sqrt", None)):
-        return a.sqrt()
-    if type(a).__module__.startswith("mpmath"):
-        return a.context.sqrt(a)
+    if isinstance(a, (float, np.floating)) and a < 0:
+        return type(a)(math.nan)
+    if (root := powers.square_root(a)) is not None:
+        return root
     kind = type(a).__name__
     raise KindError(f"{kind} has no sqrt: elements must be float, Decimal, Fraction, mpmath.mpf or Dual; convert each {kind}")
 
@@ -91,7 +89,7 @@ def power_cell(a: Any, b: Any) -> Any:
         return type(a)(np.power(float(a), float(b)))
     whole = as_whole(b)
     if whole is not None:
-        return multiplied(a, whole)
+        return powers.power(a, whole) if whole else scalar.zero_like(a) + 1
     if isinstance(a, Rational):
         kind = type(a).__name__
         raise KindError(f"{kind} has no power with exponent {show(b)}: exponents must be whole; convert each {kind}")
@@ -104,20 +102,6 @@ def as_whole(b: Any) -> int | None:
         return None
     whole: Any = math.floor(b)
     return whole if whole == b else None
-
-
-def multiplied(a: Any, times: int) -> Any:
-    """a·a·…·a, by squaring."""
-    if times < 0:
-        return scalar.divide(1, multiplied(a, -times))
-    found = None
-    while times:
-        if times & 1:
-            found = a if found is None else found * a
-        times >>= 1
-        if times:
-            a = a * a
-    return scalar.zero_like(a) + 1 if found is None else found
 
 
 # --- rules -------------------------------------------------------------------------------------------------------
