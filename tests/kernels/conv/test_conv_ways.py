@@ -1,6 +1,7 @@
 """Every kernel of convolution may be used wherever its predicate holds: forced there, it equals the exact kernel."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -136,14 +137,16 @@ def test_few_weights_are_few_sums_and_few_taps(taps, rows, may):
 
 
 def only(share, shares):
-    """`threads.run`, but one share only."""
+    """`threads.run` and `threads.over`, but one share only."""
 
     def run(task, count, work):
         bounds = [count * i // shares for i in range(shares + 1)]
-        if bounds[share] < bounds[share + 1]:
-            task(bounds[share], bounds[share + 1])
+        return task(bounds[share], bounds[share + 1]) if bounds[share] < bounds[share + 1] else 0
 
-    return run
+    def over(kernel, given, count, work):
+        return run(partial(kernel, *given), count, work)
+
+    return run, over
 
 
 @every_kind
@@ -156,14 +159,16 @@ def test_each_share_owns_the_cells_it_reads_and_writes(kind, dtype, monkeypatch)
                 continue
             expected = made.with_bias(role, made.exact(role))
             for shares in (2, 3, 7):
+                monkeypatch.setattr(threads, "chosen", shares)
                 written, parts = np.zeros(expected.size, int), []
                 for share in range(shares):
-                    monkeypatch.setattr(conv_share, "run", only(share, shares))
+                    for name, function in zip(("run", "over"), only(share, shares), strict=True):
+                        monkeypatch.setattr(conv_share, name, function)
                     out = placed(np.full(expected.size, np.nan, dtype))
                     strange = forced(made, role, way, out)
                     own = ~np.isnan(out) & (out != made.with_bias(role, np.zeros_like(expected)))
                     assert (out[own] == expected[own]).all(), (way.name, role, shapes, shares, share)
-                    if way.name not in ("few_weight", "weight_products"):  # which look at their result when all shares are done
+                    if way.name != "weight_products":  # which looks at its result when all shares are done
                         parts.append(strange)
                     written += own
                 assert written.max(initial=0) <= 1, (way.name, role, shapes, shares)

@@ -15,15 +15,16 @@ import numpy as np
 
 from windowgrad.kernels.arrays import Array, writeable
 from windowgrad.kernels.runtime.jit import kernel
-from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.runtime.threads import over
 from windowgrad.kernels.vector.ops import address, alive, lanes, later, load_as, load_part_as, splat, store
 from windowgrad.kernels.vector.types import BYTES
 
 
 @kernel
 def sum_channels(g: Any, totals: Any, room: Any, images: int, plane: int, first: int, last: int) -> None:
-    """totals[channel] = the sum of its planes of g, for a share of the channels; the room has a vector of totals."""
-    channels, n, sums, channel = len(totals), lanes(totals), address(room), first
+    """totals[channel] = the sum of its planes of g, for a share of the channels; the room has a vector for each channel."""
+    channels, n, channel = len(totals), lanes(totals), first
+    sums = later(address(room), first * n)
     while channel < last:
         a = splat(totals, 0)
         b, c, d, image = a, a, a, 0
@@ -52,9 +53,6 @@ def channel_sums(g: Array, axis: int) -> Array:
     held = np.float32 if g.dtype == np.float32 or g.dtype.itemsize <= 2 else np.float64
     totals, cells = np.empty(g.shape[axis], np.float64), writeable(np.ascontiguousarray(g, dtype=held).reshape(-1))
     images, plane = math.prod(g.shape[:axis]), math.prod(g.shape[axis + 1 :])
-
-    def task(first: int, last: int) -> None:
-        sum_channels(cells, totals, np.empty(BYTES // totals.itemsize), images, plane, first, last)
-
-    run(task, len(totals), cells.nbytes)
+    sums = np.empty(len(totals) * BYTES // totals.itemsize)
+    over(sum_channels, (cells, totals, sums, images, plane), len(totals), cells.nbytes)
     return totals

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv.depthwise.shifted import clear
+from windowgrad.kernels.conv.share import part_begin
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import address, later
@@ -71,21 +72,25 @@ def sum_runs(sums: Any, box: Any, lists: Lists, first: int, last: int, weights: 
 
 
 @kernel
-def sum_side_by_side(x: Any, w: Any, y: Any, bias: Any, room: Any, tables: Any, sizes: Any, share: Any) -> int:
-    """A share of the chunks of all blocks of planes; gives the strange lanes of all sums.
+def sum_side_by_side(
+    x: Any, w: Any, y: Any, bias: Any, room: Any, tables: Any, sizes: Any, share: Any, first: int, last: int
+) -> int:
+    """Some parts of the chunks of all blocks of planes; gives the strange lanes of all sums.
 
     `tables`: places, runs, taps, chunks and numbers of `Side`; `sizes`: planes, channels, cells of a plane of x and of y, taps
-    of the weight, and the vectors of the box; `share`: the chunks to do, block by block, and whether to add to what y has.
-    The room has a vector for each tap, one for the bias, the box, and the sums, rounded up to whole squares.
+    of the weight, and the vectors of the box; `share`: the chunks of all blocks, block by block, the parts that they are cut
+    into, the cells of the room that each has, and whether to add to what y has. A part of the room has a vector for each tap,
+    one for the bias, the box, and the sums, rounded up to whole squares.
     """
-    (places, runs, taps, chunks, numbers), (first, last, adds) = tables, share
+    (places, runs, taps, chunks, numbers), (units, parts, own, adds) = tables, share
     jobs, channels, plane, out_plane, every, in_box = sizes
     n, lists = wide_lanes(room), Lists(address(runs), address(taps))
-    weights = Weights(address(room), later(address(room), every * n))
+    weights = Weights(later(address(room), first * own), later(address(room), first * own + every * n))
     box = later(weights.bias, n)
-    sums, strange, unit, known = later(box, in_box * n), 0, first, -1
+    sums, strange, known = later(box, in_box * n), 0, -1
+    unit, end = part_begin(units, parts, first), part_begin(units, parts, last)
     clear(box, in_box * n)
-    while unit < last:
+    while unit < end:
         block = unit // len(chunks)
         job, chunk = block * n, later(address(chunks), (unit - block * len(chunks)) * 7)
         planes = min(n, jobs - job)

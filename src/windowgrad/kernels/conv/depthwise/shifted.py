@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from windowgrad.kernels.conv.share import part_begin
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import interval, load_some, put_value, store_some, store_tile
 from windowgrad.kernels.vector.ops import address, fma, later, splat
@@ -215,24 +216,27 @@ def in_rows(ins: Any, width: int, apart: Any) -> Rows:
 
 
 @kernel
-def shifted(x: Any, w: Any, y: Any, bias: Any, room: Any, tables: Any, sizes: Any, share: Any) -> int:
-    """A share of the planes of all images; gives the strange lanes of all sums.
+def shifted(x: Any, w: Any, y: Any, bias: Any, room: Any, tables: Any, sizes: Any, share: Any, first: int, last: int) -> int:
+    """Some parts of the planes of all images; gives the strange lanes of all sums.
 
     `tables`: apart, ins, outs, starts and lists of `Planes`; `sizes`: channels, cells of a plane of x and of y, taps of the
     weight, then the cells of a box, the pitch of its sums, width, out_width and phases of the plan, and how many planes
-    are done together. `share`: the planes to do, and whether to add to what y has. The room has a box for each of those
-    together and then, for each of them and each phase, `pitch` sums.
+    are done together. `share`: all planes, the parts that they are cut into, the cells of the room that each has, and
+    whether to add to what y has. A part of the room has a box for each of those together and then, for each of them and
+    each phase, `pitch` sums.
     """
-    (channels, plane, out_plane, every, cells, pitch, width, out_width, in_row, some), (first, last, adds) = sizes, share
+    channels, plane, out_plane, every, cells, pitch, width, out_width, in_row, some = sizes
+    planes, parts, own, adds = share
     apart, ins, outs, starts, lists = tables
     rows, out_rows = in_rows(ins, width, apart), OutRows(address(outs), len(outs), out_width)
     phases, begins = Phases(pitch, len(starts) - 1, in_row), address(starts)
     places, in_weight = address(lists), later(address(lists), lists.shape[1])
-    box, sums = address(room), later(address(room), some * cells)
+    box = later(address(room), first * own)
+    sums, strange = later(box, some * cells), 0
     clear(box, some * cells)
-    start, strange = first, 0
-    while start < last:
-        end, job = min(last, start + some), start
+    start, after = part_begin(planes, parts, first), part_begin(planes, parts, last)
+    while start < after:
+        end, job = min(after, start + some), start
         while job < end:
             fill_box(later(box, (job - start) * cells), later(address(x), job * plane), rows)
             job += 1

@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv.depthwise.shifted import OutRows, clear, copy_cells, fill_box, in_rows
+from windowgrad.kernels.conv.share import part_begin
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.masked import load_some, store_tile
+from windowgrad.kernels.vector.masked import load_some, store_tile, strange_cell
 from windowgrad.kernels.vector.ops import address, fma, later
 from windowgrad.kernels.vector.registers import load_wide, wide_lanes
 
@@ -68,35 +69,38 @@ def take_plane(to: Any, g: Any, rows: OutRows) -> None:
 
 
 @helper
-def put_sums(gw: Any, sums: Any, taps: int) -> None:
-    """The sums of the lanes of each vector."""
-    n, t = wide_lanes(sums), 0
+def put_sums(gw: Any, sums: Any, taps: int) -> Any:
+    """The sums of the lanes of each vector; gives their strange lanes."""
+    n, t, strange = wide_lanes(sums), 0, 0
     while t < taps:
         total, lane = sums[t * n], 1
         while lane < n:
             total += sums[t * n + lane]
             lane += 1
         gw[t] = total
+        strange |= strange_cell(total)
         t += 1
+    return strange
 
 
 @kernel
-def shifted_weight(x: Any, g: Any, gw: Any, room: Any, tables: Any, sizes: Any, share: Any) -> None:
-    """A share of the channels.
+def shifted_weight(x: Any, g: Any, gw: Any, room: Any, tables: Any, sizes: Any, parts: int, first: int, last: int) -> int:
+    """Some of the parts that the channels are cut into; gives the strange lanes of all sums.
 
     `tables`: apart, ins and outs of `Planes`, then the places of the taps in the box, as many as make a multiple of TAPS, and
-    the mask of each vector of pixels; `sizes` as in `shifted`, with the images before them. The room has for each of the
-    channels done together a box, `pitch` pixels, and a vector for each tap.
+    the mask of each vector of pixels; `sizes` as in `shifted`, with the images before them. The room has for each part, and
+    there for each of the channels done together, a box, `pitch` pixels, and a vector for each tap.
     """
-    (images, channels, plane, out_plane, every, cells, pitch, width, out_width, some), (first, last) = sizes, share
+    images, channels, plane, out_plane, every, cells, pitch, width, out_width, some = sizes
     apart, ins, outs, places, bits = tables
     rows, out_rows = in_rows(ins, width, apart), OutRows(address(outs), len(outs), out_width)
-    n, box, taps = wide_lanes(room), address(room), len(places)
+    n, taps, strange = wide_lanes(room), len(places), 0
+    start, end = part_begin(channels, parts, first), part_begin(channels, parts, last)
+    box = later(address(room), first * some * (cells + pitch + taps * n))
     pixels, sums = later(box, some * cells), later(box, some * (cells + pitch))
     clear(box, some * (cells + pitch))
-    start = first
-    while start < last:
-        count, image = min(some, last - start), 0
+    while start < end:
+        count, image = min(some, end - start), 0
         clear(sums, count * taps * n)
         while image < images:
             c = 0
@@ -114,6 +118,7 @@ def shifted_weight(x: Any, g: Any, gw: Any, room: Any, tables: Any, sizes: Any, 
             image += 1
         c = 0
         while c < count:
-            put_sums(later(address(gw), (start + c) * every), later(sums, c * taps * n), every)
+            strange |= put_sums(later(address(gw), (start + c) * every), later(sums, c * taps * n), every)
             c += 1
         start += count
+    return strange

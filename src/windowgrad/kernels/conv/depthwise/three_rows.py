@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv.depthwise.shifted import Taps, clear, copy_cells, put
+from windowgrad.kernels.conv.share import part_begin
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import interval, load_some
 from windowgrad.kernels.vector.ops import address, fma, later, splat
@@ -106,18 +107,22 @@ def fill_rows(box: Box, x: Any) -> None:
 
 
 @kernel
-def three_rows(x: Any, w: Any, y: Any, bias: Any, room: Any, ins: Any, lists: Any, sizes: Any, share: Any) -> int:
-    """A share of the planes of all images; gives the strange lanes of all sums.
+def three_rows(
+    x: Any, w: Any, y: Any, bias: Any, room: Any, ins: Any, lists: Any, sizes: Any, share: Any, first: int, last: int
+) -> int:
+    """Some parts of the planes of all images; gives the strange lanes of all sums.
 
     `ins` and `lists` as in `Planes`; `sizes`: channels, cells of a plane of x, rows and width of y, cells and pitch of the box,
-    width of x, and where its rows begin in the box; `share`: the planes to do, and whether to add to what y has.
+    width of x, and where its rows begin in the box; `share`: all planes, the parts that they are cut into, and whether to
+    add to what y has. The room has a box for each part.
     """
-    (channels, plane, rows, out_width, cells, pitch, width, apart), (first, last, adds) = sizes, share
-    box, every = Box(address(room), pitch, address(ins), len(ins), width, apart), lists.shape[1]
+    (channels, plane, rows, out_width, cells, pitch, width, apart), (planes, parts, adds) = sizes, share
+    box, every = Box(later(address(room), first * cells), pitch, address(ins), len(ins), width, apart), lists.shape[1]
     taps = Taps(address(lists), later(address(lists), every), every // 3)
-    job, channel, strange = first, first % channels, 0
+    job, end, strange = part_begin(planes, parts, first), part_begin(planes, parts, last), 0
+    channel = job % channels
     clear(box.cells, cells)
-    while job < last:
+    while job < end:
         fill_rows(box, later(address(x), job * plane))
         to, weight = Plane(later(address(y), job * rows * out_width), rows, out_width), later(address(w), channel * every)
         strange |= sum_rows(to, box, taps, weight, address(bias)[channel], adds)

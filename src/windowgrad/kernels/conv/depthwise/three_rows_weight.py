@@ -21,6 +21,7 @@ from typing import Any
 from windowgrad.kernels.conv.depthwise.shifted import clear
 from windowgrad.kernels.conv.depthwise.shifted_weight import put_sums
 from windowgrad.kernels.conv.depthwise.three_rows import Box, Plane, fill_rows
+from windowgrad.kernels.conv.share import part_begin
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import interval, load_some, store_tile
 from windowgrad.kernels.vector.ops import address, fma, later
@@ -68,19 +69,22 @@ def sum_plane(sums: Any, box: Box, g: Plane, places: Any) -> None:
 
 
 @kernel
-def three_weight(x: Any, g: Any, gw: Any, room: Any, ins: Any, places: Any, sizes: Any, share: Any) -> None:
-    """A share of the channels.
+def three_weight(
+    x: Any, g: Any, gw: Any, room: Any, ins: Any, places: Any, sizes: Any, parts: int, first: int, last: int
+) -> int:
+    """Some of the parts that the channels are cut into; gives the strange lanes of all sums.
 
     `ins` as in `Planes`, `places`: where the taps are in the box; `sizes`: images, channels, how many of them are done at once,
     cells of a plane of x, rows and width of g, cells and pitch of the box, width of x, and where its rows begin in the
-    box. The room has a box and, for each of the channels done together, a vector for each tap.
+    box. The room has for each part a box and, for each of the channels done together, a vector for each tap.
     """
-    (images, channels, some, plane, rows, out_width, cells, pitch, width, apart), (first, last) = sizes, share
-    box, sums = Box(address(room), pitch, address(ins), len(ins), width, apart), later(address(room), cells)
-    n, start = wide_lanes(room), first
+    images, channels, some, plane, rows, out_width, cells, pitch, width, apart = sizes
+    n, start, end, strange = wide_lanes(room), part_begin(channels, parts, first), part_begin(channels, parts, last), 0
+    own = later(address(room), first * (cells + some * NINE * n))
+    box, sums = Box(own, pitch, address(ins), len(ins), width, apart), later(own, cells)
     clear(box.cells, cells)
-    while start < last:
-        count, image = min(some, last - start), 0
+    while start < end:
+        count, image = min(some, end - start), 0
         clear(sums, count * NINE * n)
         while image < images:
             c = 0
@@ -93,6 +97,7 @@ def three_weight(x: Any, g: Any, gw: Any, room: Any, ins: Any, places: Any, size
             image += 1
         c = 0
         while c < count:
-            put_sums(later(address(gw), (start + c) * NINE), later(sums, c * NINE * n), NINE)
+            strange |= put_sums(later(address(gw), (start + c) * NINE), later(sums, c * NINE * n), NINE)
             c += 1
         start += count
+    return strange

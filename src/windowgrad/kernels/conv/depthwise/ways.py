@@ -6,6 +6,8 @@ Boxes are told by `boxes.py`. In the order of `choose.WAYS`: large planes in ban
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from windowgrad.kernels.conv.depthwise.any_geometry import PLANES, depthwise, depthwise_weight
@@ -20,7 +22,7 @@ from windowgrad.kernels.conv.depthwise.three_rows_weight import NINE, three_weig
 from windowgrad.kernels.conv.plan import Array, listed_at_once
 from windowgrad.kernels.conv.range_check import any_strange
 from windowgrad.kernels.conv.shapes import Pass, Way, fill_unseen
-from windowgrad.kernels.conv.share import room, shared
+from windowgrad.kernels.conv.share import parts, room, shared
 from windowgrad.kernels.vector.registers import WIDE_BYTES
 
 SHIFT_WORK = 2
@@ -132,6 +134,12 @@ def whole_rows(one: Pass, band: Pass) -> bool:
 # --- how ---------------------------------------------------------------------------------------------------------
 
 
+def in_vectors(cells: int, a: Array) -> int:
+    """So many cells, rounded up to vectors, so that what follows begins with a line of the cache."""
+    lanes = WIDE_BYTES // a.itemsize
+    return -(-cells // lanes) * lanes
+
+
 def shift(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     plan, block = boxed(one), SUM_VECTORS * WIDE_BYTES // y.itemsize
     pitch = -(-plan.flat // block) * block
@@ -141,56 +149,45 @@ def shift(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> i
     sizes = one.groups, one.cells, one.pixels, one.taps, cells, pitch, *widths, some
     tables = plan.apart, plan.ins, plan.outs, plan.starts, plan.lists
 
-    def task(first: int, last: int) -> int:
-        work, _ = room.get(some * (cells + sums) + block, y.dtype)
-        return int(shifted(x, w, y, bias, work, tables, sizes, (first, last, adds)))
-
-    return shared(task, one.images * one.groups, SHIFT_WORK * one.work)
+    planes, work, own = one.images * one.groups, SHIFT_WORK * one.work, in_vectors(some * (cells + sums) + block, y)
+    count = parts(planes, work)
+    boxes, _ = room.get(count * own, y.dtype)
+    return shared(partial(shifted, x, w, y, bias, boxes, tables, sizes, (planes, count, own, adds)), count, work)
 
 
 def sum_three(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     plan = boxed(one)
     ends = plan.reach + (plan.rows + HIGH) * plan.pitch + 2 * WIDE_BYTES
-    box = max(ends, plan.cells), plan.pitch, plan.width, int(plan.apart[0])
+    box = in_vectors(max(ends, plan.cells), y), plan.pitch, plan.width, int(plan.apart[0])
     sizes = one.groups, one.cells, plan.rows, plan.out_width, *box
-
-    def task(first: int, last: int) -> int:
-        work, _ = room.get(box[0], y.dtype)
-        return int(three_rows(x, w, y, bias, work, plan.ins, plan.lists, sizes, (first, last, adds)))
-
-    return shared(task, one.images * one.groups, SHIFT_WORK * one.work)
+    planes, work = one.images * one.groups, SHIFT_WORK * one.work
+    count = parts(planes, work)
+    boxes, _ = room.get(count * box[0], y.dtype)
+    return shared(partial(three_rows, x, w, y, bias, boxes, plan.ins, plan.lists, sizes, (planes, count, adds)), count, work)
 
 
 def shift_weight(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
     plan, lanes = boxed(one), WIDE_BYTES // gw.itemsize
     bits, places = plan.masks(lanes), plan.by_place(TAPS)
     pitch = len(bits) * lanes
-    cells = max(plan.reach + pitch, plan.cells)
+    cells = in_vectors(max(plan.reach + pitch, plan.cells), gw)
     some, widths = together(cells + pitch), (plan.width, plan.out_width)
     sizes = one.images, one.groups, one.cells, one.pixels, one.taps, cells, pitch, *widths, some
-    tables = plan.apart, plan.ins, plan.outs, places, bits
-
-    def task(first: int, last: int) -> int:
-        work, _ = room.get(some * (cells + pitch + len(places) * lanes), gw.dtype)
-        shifted_weight(x, g, gw, work, tables, sizes, (first, last))
-        return int(any_strange(gw, first * one.taps, last * one.taps))
-
-    return shared(task, one.groups, SHIFT_WORK * one.work)
+    tables, work = (plan.apart, plan.ins, plan.outs, places, bits), SHIFT_WORK * one.work
+    count = parts(one.groups, work)
+    boxes, _ = room.get(count * some * (cells + pitch + len(places) * lanes), gw.dtype)
+    return shared(partial(shifted_weight, x, g, gw, boxes, tables, sizes, count), count, work)
 
 
 def sum_nine(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
     plan, lanes = boxed(one), WIDE_BYTES // gw.itemsize
-    cells = max(plan.cells, plan.reach + plan.rows * plan.pitch + 2 * WIDE_BYTES)
+    cells = in_vectors(max(plan.cells, plan.reach + plan.rows * plan.pitch + 2 * WIDE_BYTES), gw)
     some = together(one.cells)
     box = cells, plan.pitch, plan.width, int(plan.apart[0])
-    sizes = one.images, one.groups, some, one.cells, plan.rows, plan.out_width, *box
-
-    def task(first: int, last: int) -> int:
-        work, _ = room.get(cells + some * NINE * lanes, gw.dtype)
-        three_weight(x, g, gw, work, plan.ins, plan.by_place(1), sizes, (first, last))
-        return int(any_strange(gw, first * NINE, last * NINE))
-
-    return shared(task, one.groups, SHIFT_WORK * one.work)
+    sizes, work = (one.images, one.groups, some, one.cells, plan.rows, plan.out_width, *box), SHIFT_WORK * one.work
+    count = parts(one.groups, work)
+    boxes, _ = room.get(count * (cells + some * NINE * lanes), gw.dtype)
+    return shared(partial(three_weight, x, g, gw, boxes, plan.ins, plan.by_place(1), sizes, count), count, work)
 
 
 def sum_sides(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
@@ -198,13 +195,12 @@ def sum_sides(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) 
     assert plan is not None
     sizes = jobs, one.groups, one.cells, one.pixels, one.taps, plan.box
     tables = plan.places, plan.runs, plan.taps, plan.chunks, plan.numbers
-    vectors = one.taps + 1 + plan.box + -(-plan.sums // lanes) * lanes
-
-    def task(first: int, last: int) -> int:
-        work, _ = room.get(vectors * lanes, y.dtype)
-        return int(sum_side_by_side(x, w, y, bias, work, tables, sizes, (first, last, adds)))
-
-    return shared(task, -(-jobs // lanes) * len(plan.chunks), SHIFT_WORK * one.work)
+    own, work = (one.taps + 1 + plan.box) * lanes + in_vectors(plan.sums, y) * lanes, SHIFT_WORK * one.work
+    units = -(-jobs // lanes) * len(plan.chunks)
+    count = parts(units, work)
+    boxes, _ = room.get(count * own, y.dtype)
+    share = units, count, own, adds
+    return shared(partial(sum_side_by_side, x, w, y, bias, boxes, tables, sizes, share), count, work)
 
 
 def multiply_planes(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:

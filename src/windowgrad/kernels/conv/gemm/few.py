@@ -27,9 +27,10 @@ from typing import Any, NamedTuple
 from windowgrad.kernels.conv.gemm.weight import pack_rows
 from windowgrad.kernels.conv.pieces import in_pieces
 from windowgrad.kernels.conv.records import InAxes, Pieces, Range, Sizes
+from windowgrad.kernels.conv.share import part_begin
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.dots import add_dots
-from windowgrad.kernels.vector.masked import interval, load_some, store_some, store_tile
+from windowgrad.kernels.vector.masked import interval, load_some, store_some, store_tile, strange_cell
 from windowgrad.kernels.vector.ops import address, later
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, load_wide, wide_lanes
 from windowgrad.kernels.vector.tiles import Matrix, lane_sum
@@ -83,31 +84,44 @@ def add_pairs(g: Matrix, rows: int, x: Matrix, numbers: Range, k: int, sums: Sum
 
 
 @helper
-def put_pairs(gw: Matrix, rows: int, numbers: int, sums: Sums) -> None:
-    n = wide_lanes(sums.cells)
+def put_pairs(gw: Matrix, rows: int, numbers: int, sums: Sums) -> Any:
+    """The sums of the lanes of all vectors; gives their strange lanes."""
+    n, strange = wide_lanes(sums.cells), 0
     for r in range(rows):
         for i in range(numbers):
             at = r * sums.pitch + i if sums.turned else i * sums.pitch + r
-            gw.cells[r * gw.step + i] = lane_sum(load_wide(sums.cells, at * n))
+            total = lane_sum(load_wide(sums.cells, at * n))
+            gw.cells[r * gw.step + i] = total
+            strange |= strange_cell(total)
+    return strange
 
 
 @kernel
-def few_products(x: Any, g: Any, gw: Any, scratch: Any, axes: Any, sizes: Any, blocks: Any, share: Any) -> None:
-    """A share of the weight gradient.
+def few_products(
+    x: Any, g: Any, gw: Any, scratch: Any, axes: Any, sizes: Any, blocks: Any, share: Any, first: int, last: int
+) -> int:
+    """Some parts of the weight gradient; gives the strange lanes of all sums.
 
     `scratch`: cells and integers; `axes` as in `InAxes`; `sizes` as in `Sizes`; `blocks`: images and pixels at a time, numbers
-    that are packed at a time or 0 if x is read where it stands, the `pitch` of the sums, and whether they are turned;
-    `share`: rows and numbers (channel, tap) of each group.
+    that are packed at a time or 0 if x is read where it stands, and whether (1 or 0) the sums are turned; `share`: whether
+    rows or else numbers (channel, tap) are shared, how many of them are a unit of work, all units, the parts that they are
+    cut into, and how many cells and integers of the scratch each part has.
     """
-    size, (room, lists), (some_images, some_pixels, some_numbers, sums_pitch, turned) = Sizes(*sizes), scratch, blocks
-    first_row, last_row, first_number, last_number = share
+    size, (room, lists), (some_images, some_pixels, some_numbers, turned) = Sizes(*sizes), scratch, blocks
+    by_rows, unit, units, parts, own, own_lists = share
+    low, high = unit * part_begin(units, parts, first), unit * part_begin(units, parts, last)
     every, rank, lanes = len(axes[3]) // len(axes[0]), len(axes[0]), wide_lanes(gw)
     image, out_image = size.groups * size.channels * size.plane, size.groups * size.rows * size.out_plane
     met = InAxes(rank, address(axes[0]), address(axes[1]), address(axes[2]), address(axes[3]), image)
     stride, pitch = met.step[rank - 1], some_images * some_pixels + lanes
-    rows, numbers = last_row - first_row, last_number - first_number
-    vectors = (rows if turned else numbers) * sums_pitch + ROWS
-    sums, packed = Sums(address(room), sums_pitch, turned), Matrix(later(address(room), vectors * lanes), pitch)
+    first_row, rows, first_number, last_number = 0, size.rows, low, min(size.channels * every, high)
+    if by_rows:
+        first_row, rows, first_number, last_number = low, min(size.rows, high) - low, 0, size.channels * every
+    numbers, listed = last_number - first_number, later(address(lists), first * own_lists)
+    tall, wide = (numbers, rows) if turned else (rows, numbers)
+    sums = Sums(later(address(room), first * own), (tall + ROWS - 1) // ROWS * ROWS, turned)
+    vectors, strange = wide * sums.pitch + ROWS, 0
+    packed = Matrix(later(sums.cells, vectors * lanes), pitch)
     copied = Matrix(later(packed.cells, some_numbers * pitch + lanes), pitch)
     for group in range(size.groups):
         zero = load_some(sums.cells, 0, 0)
@@ -116,10 +130,10 @@ def few_products(x: Any, g: Any, gw: Any, scratch: Any, axes: Any, sizes: Any, b
         cells = later(address(x), group * size.channels * size.plane)
         source = later(address(g), (group * size.rows + first_row) * size.out_plane)
         for p in range(0, size.out_plane, some_pixels):
-            last, known, pieces = min(size.out_plane, p + some_pixels), 0, Pieces(address(lists), 0)
+            end, known, pieces = min(size.out_plane, p + some_pixels), 0, Pieces(listed, 0)
             for n in range(0, size.images, some_images):
                 images = min(some_images, size.images - n)
-                k = images * (last - p)
+                k = images * (end - p)
                 here, there = later(cells, n * image), Matrix(later(source, n * out_image + p), size.out_plane)
                 if some_images > 1:
                     copy_rows(copied, there, rows, out_image, images)
@@ -129,11 +143,12 @@ def few_products(x: Any, g: Any, gw: Any, scratch: Any, axes: Any, sizes: Any, b
                     add_pairs(there, rows, row, Range(0, numbers), k, sums)
                     continue
                 if images != known:
-                    pieces, known = in_pieces(Range(p, p + k), met, Range(0, every), lanes, 0, address(lists)), images
+                    pieces, known = in_pieces(Range(p, p + k), met, Range(0, every), lanes, 0, listed), images
                 for number in range(first_number, last_number, some_numbers):
                     some = Range(number, min(last_number, number + some_numbers))
                     pack_rows(Matrix(here, size.plane), some, every, stride, pieces, packed)
                     own = Range(some.first - first_number, some.last - first_number)
                     add_pairs(there, rows, packed, own, k, sums)
         at = (group * size.rows + first_row) * size.channels * every + first_number
-        put_pairs(Matrix(later(address(gw), at), size.channels * every), rows, numbers, sums)
+        strange |= put_pairs(Matrix(later(address(gw), at), size.channels * every), rows, numbers, sums)
+    return strange

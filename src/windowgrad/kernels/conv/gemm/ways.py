@@ -6,6 +6,8 @@ gradient, rows of the output; in the weight gradient of few rows or channels als
 
 from __future__ import annotations
 
+from functools import partial
+
 from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv.gemm.few import PACKED, few_products
 from windowgrad.kernels.conv.gemm.products import products
@@ -13,7 +15,7 @@ from windowgrad.kernels.conv.gemm.weight import weight_products
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.range_check import any_strange
 from windowgrad.kernels.conv.shapes import Pass, Way, fill_unseen
-from windowgrad.kernels.conv.share import room, shared
+from windowgrad.kernels.conv.share import parts, room, shared
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 
 FEW_PANELS = 24
@@ -92,18 +94,11 @@ def sum_pixels(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool
     by_rows = one.groups * columns % 2 == 0 or one.groups * columns >= 8 or one.channels < 2
     pixels = min(plan.STEPS, one.images * one.pixels)
     some = min(one.taps, plan.STEPS), min(-(-one.rows // panel), 8) * panel, pixels
-
-    def task(first: int, last: int) -> int:
-        share = 0, one.groups * one.rows, first, last
-        if by_rows:
-            low, high = (i // columns * one.rows + min(one.rows, i % columns * lanes) for i in (first, last))
-            share = low, high, 0, one.channels
-        cells = some[1] * pixels + ROWS * (pixels + lanes) + lanes + 2 * ROWS * panel
-        scratch = room.get(cells, gw.dtype, 3 * some[0] * pixels)
-        weight_products(x, g, gw, scratch, gather.axes, one.sizes, some, share)
-        return 0
-
-    shared(task, one.groups * columns if by_rows else one.channels, one.work)
+    own, own_lists = up_to(some[1] * pixels + ROWS * (pixels + lanes) + lanes + 2 * ROWS * panel, lanes), 3 * some[0] * pixels
+    units = one.groups * columns if by_rows else one.channels
+    count = parts(units, one.work)
+    scratch, share = room.get(count * own, gw.dtype, count * own_lists), (int(by_rows), units, count, own, own_lists)
+    shared(partial(weight_products, x, g, gw, scratch, gather.axes, one.sizes, some, share), count, one.work)
     return int(any_strange(gw, 0, gw.size))
 
 
@@ -115,21 +110,16 @@ def sum_few(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -
     images, pixels = pixels_at_once(one.images, one.pixels, lanes)
     pitch = images * pixels + lanes
     packed = 0 if gather.in_order and images == 1 else min(numbers, max(1, PACKED // pitch // unit) * unit)
-
-    def task(first: int, last: int) -> int:
-        share = 0, one.rows, first * unit, min(numbers, last * unit)
-        if by_rows:
-            share = first * unit, min(one.rows, last * unit), 0, numbers
-        rows, columns = share[1] - share[0], share[3] - share[2]
-        wide, tall = (rows, columns) if turned else (columns, rows)
-        blocks = images, pixels, packed, up_to(tall, ROWS), int(turned)
-        cells = (wide * blocks[3] + ROWS) * lanes + packed * pitch + lanes + (rows * pitch if images > 1 else 0) + lanes
-        scratch = room.get(cells, gw.dtype, 3 * one.taps * images * pixels)
-        few_products(x, g, gw, scratch, gather.axes, one.sizes, blocks, share)
-        return 0
-
-    shared(task, -(-(one.rows if by_rows else numbers) // unit), one.work)
-    return int(any_strange(gw, 0, gw.size))
+    units = -(-(one.rows if by_rows else numbers) // unit)
+    count = parts(units, one.work)
+    most = -(-units // count) * unit
+    rows, columns = (min(most, one.rows), numbers) if by_rows else (one.rows, min(most, numbers))
+    wide, tall = (rows, columns) if turned else (columns, rows)
+    cells = (wide * up_to(tall, ROWS) + ROWS) * lanes + packed * pitch + lanes + (rows * pitch if images > 1 else 0) + lanes
+    own, own_lists = up_to(cells, lanes), 3 * one.taps * images * pixels if packed else 0
+    scratch = room.get(count * own, gw.dtype, count * own_lists)
+    blocks, share = (images, pixels, packed, int(turned)), (int(by_rows), unit, units, count, own, own_lists)
+    return shared(partial(few_products, x, g, gw, scratch, gather.axes, one.sizes, blocks, share), count, one.work)
 
 
 def pixels_at_once(images: int, pixels: int, lanes: int) -> tuple[int, int]:

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces
 from windowgrad.kernels.conv.records import InAxes, Pieces, Range, Sizes
+from windowgrad.kernels.conv.share import part_begin
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import address, later
@@ -113,14 +114,24 @@ def multiply_panels(rows: Matrix, gradient: Panels, k: int, gw: Matrix, count: i
 
 
 @kernel
-def weight_products(x: Any, g: Any, gw: Any, scratch: Any, axes: Any, sizes: Any, blocks: Any, share: Any) -> None:
-    """A share of the weight gradient.
+def weight_products(
+    x: Any, g: Any, gw: Any, scratch: Any, axes: Any, sizes: Any, blocks: Any, share: Any, first: int, last: int
+) -> None:
+    """Some parts of the weight gradient.
 
     `scratch`: cells and integers; `axes` as in `InAxes`; `sizes` as in `Sizes`; `blocks`: taps, rows and pixels at a time;
-    `share`: rows of all groups, and channels of each.
+    `share`: whether (1 or 0) a unit of work is a vector of rows of a group, or else a channel of all groups; all units, the
+    parts that they are cut into, and how many cells and integers of the scratch each part has.
     """
-    size, (room, lists) = Sizes(*sizes), scratch
-    (some_taps, some_rows, some_pixels), (first_row, last_row, first_channel, last_channel) = blocks, share
+    size, (room, lists), (some_taps, some_rows, some_pixels) = Sizes(*sizes), scratch, blocks
+    by_rows, units, parts, own, own_lists = share
+    start, end = part_begin(units, parts, first), part_begin(units, parts, last)
+    first_row, last_row, first_channel, last_channel = 0, size.groups * size.rows, start, end
+    if by_rows:
+        vectors = units // size.groups
+        first_row = start // vectors * size.rows + min(size.rows, start % vectors * wide_lanes(gw))
+        last_row = end // vectors * size.rows + min(size.rows, end % vectors * wide_lanes(gw))
+        first_channel, last_channel = 0, size.channels
     met = InAxes(
         len(axes[0]), address(axes[0]), address(axes[1]), address(axes[2]), address(axes[3]),
         size.groups * size.channels * size.plane,
@@ -128,7 +139,7 @@ def weight_products(x: Any, g: Any, gw: Any, scratch: Any, axes: Any, sizes: Any
     lanes, every = wide_lanes(gw), len(axes[3]) // met.rank
     length, stride, pixels = VECTORS * lanes, met.step[met.rank - 1], size.images * size.out_plane
     panel, pitch = some_pixels * length, some_pixels + lanes
-    gradient = address(room)
+    gradient, listed = later(address(room), first * own), later(address(lists), first * own_lists)
     rows = Matrix(later(gradient, (some_rows + length - 1) // length * panel), pitch)
     tile = later(rows.cells, ROWS * pitch + lanes)
     for group in range(first_row // size.rows, (last_row + size.rows - 1) // size.rows):
@@ -143,7 +154,7 @@ def weight_products(x: Any, g: Any, gw: Any, scratch: Any, axes: Any, sizes: Any
                 for t in range(0, every, some_taps):
                     taps = Range(t, min(every, t + some_taps))
                     met_taps = taps.last - taps.first
-                    pieces = in_pieces(some, met, taps, lanes, 0, address(lists))
+                    pieces = in_pieces(some, met, taps, lanes, 0, listed)
                     together = last_channel - first_channel if met_taps == every else 1
                     for c in range(first_channel, last_channel, together):
                         for r in range(0, together * met_taps, ROWS):
