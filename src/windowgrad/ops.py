@@ -61,7 +61,7 @@ def lp_kernels() -> Kernels:
 def conv_kernels() -> Kernels:
     from windowgrad.kernels.conv import entry
 
-    return Kernels(entry.conv_forward, entry.conv_jvp, entry.conv_vjp)
+    return Kernels(entry.conv_forward, entry.conv_jvp, entry.conv_vjp, prepare=entry.prepare)
 
 
 def pad_kernels() -> Kernels:

@@ -93,6 +93,7 @@ def test_the_paths_are_those_they_are_called(path, transposed):
     names = {conv.chosen(role, 4)[0].name for role in (FORWARD, INPUT)}
     called = {
         "unseen": "products",
+        "pointwise": "products",
         "in bands if alone": "three_rows",
         "in bands if alone, 5×5": "lanes",
         "shifted if alone": "lanes",

@@ -14,6 +14,7 @@ from windowgrad.kernels.conv import share as conv_share
 from windowgrad.kernels.conv.choose import WAYS
 from windowgrad.kernels.conv.depthwise import bands
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
+from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.vector.masked import HUGE
@@ -95,7 +96,7 @@ def test_a_kernel_equals_the_exact_one_wherever_its_predicate_holds(kind, dtype,
                 assert (out == expected).all(), (way.name, role, shapes, count, adds)
                 assert memory.kept(), (way.name, role, shapes, count)
     wanted = {
-        "pointwise": {"pointwise", "pointwise_weight"},
+        "pointwise": {"products", "pointwise_weight"},
         "three": {"three_rows", "shifted", "three_weight", "shifted_weight"},
         "planes": {"lanes", "shifted", "shifted_weight", "depthwise", "depthwise_weight"},
         "dense": {"products", "few_weight", "weight_products"},
@@ -114,7 +115,7 @@ def test_a_kernel_is_refused_at_the_edge_of_its_predicate(kind, dtype):
             for way in ways:
                 sides[way.name].add(way.holds(made.conv.told(role), np.dtype(dtype).itemsize))
     edges = {
-        "pointwise": ("pointwise", "pointwise_weight"),
+        "pointwise": ("pointwise_weight",),
         "three": ("three_rows", "three_weight", "depthwise"),
         "planes": ("lanes", "shifted", "shifted_weight", "depthwise", "depthwise_weight", "three_rows"),
         "dense": (),
@@ -137,14 +138,14 @@ def test_few_weights_are_few_sums_and_few_taps(taps, rows, may):
 
 
 def only(share, shares):
-    """`threads.run` and `threads.over`, but one share only."""
+    """`threads.run` and `threads.over`, but one share only. What has to be packed before is packed as a whole."""
 
     def run(task, count, work):
         bounds = [count * i // shares for i in range(shares + 1)]
         return task(bounds[share], bounds[share + 1]) if bounds[share] < bounds[share + 1] else 0
 
     def over(kernel, given, count, work):
-        return run(partial(kernel, *given), count, work)
+        return kernel(*given, 0, count) or 0 if kernel is pack_tiles else run(partial(kernel, *given), count, work)
 
     return run, over
 
@@ -279,12 +280,12 @@ def test_the_kernels_that_are_chosen():
         "a volume": (ConvParams(Sliding((3, 3, 3), 1, 1)), (1, 1, 40, 300, 300), (1, 1, 3, 3, 3)),
     }
     chosen = {
-        "1×1": ["pointwise", "pointwise", "pointwise_weight"],
-        "1×1, small": ["pointwise", "pointwise", "weight_products"],
+        "1×1": ["products", "products", "pointwise_weight"],
+        "1×1, small": ["products", "products", "weight_products"],
         "3×3": ["products", "products", "weight_products"],
         "3×3, few rows": ["products", "products", "few_weight"],
         "3×3, few channels": ["products", "products", "few_weight"],
-        "1×1, few channels": ["pointwise", "products", "few_weight"],
+        "1×1, few channels": ["products", "products", "few_weight"],
         "depthwise 3×3": ["three_rows", "three_rows", "three_weight"],
         "depthwise 3×3 s2": ["lanes", "lanes", "shifted_weight"],
         "depthwise 5×5, few": ["shifted", "shifted", "shifted_weight"],

@@ -3,10 +3,10 @@
 `WAYS` lists the kernels of each role, the fastest first. A kernel may be used where its predicate `holds`, in `ways.py` of its
 folder, and is used where it is also `worth` it:
 
-    pointwise/   windows of one cell, one group: products of matrices that are read where they stand
+    pointwise/   the weight gradient of windows of one cell, one group: a product of matrices that are read where they stand
     depthwise/   each channel by itself, one channel too: three rows at a time, a plane in each lane, or shifted loads of a
                  box, large planes in bands; or lists of pieces
-    gemm/        everything else: packed panels
+    gemm/        everything else: panels of pixels, packed, in a box, or read where they stand
 
 `exact.py` is asked by `entry.py`, for integers, for numbers that are not finite, and for irregular geometries.
 """
@@ -14,6 +14,7 @@ folder, and is used where it is also `worth` it:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -34,14 +35,14 @@ from windowgrad.kernels.conv.depthwise.ways import (
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT, every_product
 from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, WEIGHT_PRODUCTS
 from windowgrad.kernels.conv.plan import Array, Shape, is_regular
-from windowgrad.kernels.conv.pointwise.ways import POINTWISE, POINTWISE_WEIGHT
+from windowgrad.kernels.conv.pointwise.ways import POINTWISE_WEIGHT
 from windowgrad.kernels.conv.shapes import WORK, Pass, Way
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import ConvParams, TransposeParams
 
 WAYS: dict[int, tuple[Way, ...]] = {
-    FORWARD: (POINTWISE, BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
-    INPUT: (POINTWISE, BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
+    FORWARD: (BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
+    INPUT: (BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
     WEIGHT: (BANDS_WEIGHT, NINE_WEIGHT, SHIFTED_WEIGHT, LISTS_WEIGHT, FEW_WEIGHT, POINTWISE_WEIGHT, WEIGHT_PRODUCTS),
 }
 """The kernels of each role, the fastest first. The first that may be used and is worth it is taken; the last may always be."""
@@ -91,13 +92,26 @@ class Grouped:
             self.choices[role, itemsize] = found
         return found
 
-    def compute(self, role: int, a: Array, b: Array, bias: Array, out: Array, adds: bool) -> int:
+    def compute(self, role: int, a: Array, b: Array, bias: Array, out: Array, adds: bool, **told: bool) -> int:
         """The output from x and the weight, the input gradient from g and the weight, or the weight gradient from x and g.
 
-        Gives the strange lanes of the result (see HUGE).
+        Gives the strange lanes of the result (see HUGE). `relu=True` where `ends` says so.
         """
         way, one = self.chosen(role, out.itemsize)
-        return way.compute(one, a, b, bias, out, adds)
+        return way.compute(one, a, b, bias, out, adds, **told)
+
+    def ready(self, role: int, dtype: Any) -> Callable[[Array, Array, Array, Array], int]:
+        """`compute` as a function of its arrays alone; it does not add."""
+        way, one = self.chosen(self.played(role), dtype.itemsize)
+        return way.ready(one, dtype) or (lambda a, b, bias, out: way.compute(one, a, b, bias, out, False))
+
+    def ends(self, role: int, itemsize: int) -> bool:
+        """Whether the kernel of the role can end with relu."""
+        return self.chosen(self.played(role), itemsize)[0].ends
+
+    def played(self, role: int) -> int:
+        """The role in the convolution that the kernels compute."""
+        return role
 
     def beside_padding(self, role: int) -> int:
         """Which of the two factors of a product a padded cell meets, as a zero, in the kernels of `WAYS`."""
@@ -141,9 +155,12 @@ class Transposed(Grouped):
     def sample(self) -> Shape:
         return self.groups * self.outs, *self.grid
 
-    def compute(self, role: int, a: Array, b: Array, bias: Array, out: Array, adds: bool) -> int:
+    def compute(self, role: int, a: Array, b: Array, bias: Array, out: Array, adds: bool, **told: bool) -> int:
         a, b = (b, a) if role == WEIGHT else (a, b)
-        return super().compute(ADJOINT[role], a, b, bias, out, adds)
+        return super().compute(ADJOINT[role], a, b, bias, out, adds, **told)
+
+    def played(self, role: int) -> int:
+        return ADJOINT[role]
 
     def exactly(self, role: int, x: Array, w: Array, y: Array) -> None:
         super().exactly(ADJOINT[role], y, w, x)

@@ -24,7 +24,7 @@ from windowgrad.kernels.conv.choose import Grouped, grouped
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.range_check import magnitudes
-from windowgrad.kernels.runtime.buffers import empty
+from windowgrad.kernels.runtime.buffers import empty, maker
 from windowgrad.kernels.vector.masked import HUGE
 from windowgrad.params import ConvParams, TransposeParams
 
@@ -46,17 +46,38 @@ def summed(*dtypes: Any) -> Any:
 
 result_dtype = cache(conv_dtype)
 
+Kind = tuple[tuple[int, ...], np.dtype[Any]]
+
 
 Pairs = Sequence[tuple[Array, Array]]
 
 
-def total(conv: Grouped, role: int, pairs: Pairs, bias: Array, size: int, out: Array | None = None) -> Array:
-    """The sum of the products of all pairs, and the bias of each channel; in `out`, if its cells are summed as they are."""
+def total(
+    conv: Grouped, role: int, pairs: Pairs, bias: Array, size: int, out: Array | None = None, relu: bool = False
+) -> Array:
+    """The sum of the products of all pairs, and the bias of each channel; in `out`, if its cells are summed as they are.
+
+    Of one pair, it can end with `relu`.
+    """
     kind = summed(bias.dtype, *(a.dtype for pair in pairs for a in pair))
-    if not conv.regular:
-        return exact_total(conv, role, pairs, bias, size, np.float64)
-    y, pairs = room(out, size, kind), [(flat(a, kind), flat(b, kind)) for a, b in pairs]
-    strange = multiplied(conv, role, pairs, bias, y)
+    if conv.regular:
+        y, pairs = room(out, size, kind), [(flat(a, kind), flat(b, kind)) for a, b in pairs]
+        ends = relu and conv.ends(role, kind.itemsize)
+        strange = multiplied(conv, role, pairs, bias, y, ends)
+        if ends:
+            if not strange or not (strange >> HUGE or may_underflow(pairs)):
+                return y
+            strange = multiplied(conv, role, pairs, bias, y)  # relu hides what is to be reviewed
+        y = settled(conv, role, pairs, bias, y, strange)
+    else:
+        y = exact_total(conv, role, pairs, bias, size, np.float64)
+    if relu:
+        rectify(y)
+    return y
+
+
+def settled(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array, strange: int) -> Array:
+    """The sums y, of which some lanes are strange, or new ones where they have to be."""
     if not strange:
         return y
     if role == WEIGHT or conv.images == 1:
@@ -94,9 +115,11 @@ def reviewed_by_sample(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: A
     return found
 
 
-def multiplied(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array) -> int:
-    """Puts the sum into y; gives its strange lanes."""
+def multiplied(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array, relu: bool = False) -> int:
+    """Puts the sum into y; gives its strange lanes. With `relu`, its kernel can end with that."""
     strange, extra = 0, flat(bias, y.dtype)
+    if relu:
+        return conv.compute(role, *pairs[0], extra, y, False, relu=True)
     for i, (a, b) in enumerate(pairs):
         strange = conv.compute(role, a, b, extra if i == 0 else np.zeros(extra.shape, y.dtype), y, i > 0)
     return strange
@@ -131,16 +154,51 @@ def no_bias(params: ConvParams, w: Array) -> Array:
     return np.zeros(w.shape[1] * params.groups if isinstance(params, TransposeParams) else w.shape[0], np.float32)
 
 
-def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array, out: Array | None = None) -> Array:
+def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array, out: Array | None = None, relu: bool = False) -> Array:
+    """The convolution; with `relu`, what is negative in it becomes 0, as by `wg.relu`."""
     dtype = result_dtype(x.dtype, w.dtype, *(b.dtype for b in bias))
     conv, shape = grouped(params, x.shape, w.shape)
     extra = bias[0] if bias else no_bias(params, w)
     if is_float(dtype):
-        y = total(conv, FORWARD, [(x, w)], extra, math.prod(shape), out)
+        y = total(conv, FORWARD, [(x, w)], extra, math.prod(shape), out, relu)
     else:
         refuse_overflow(params, dtype, x, w, *bias)
         y = exact_total(conv, FORWARD, [(x, w)], extra, math.prod(shape), dtype)
+        if relu:
+            rectify(y)
     return y.astype(dtype, copy=False).reshape(shape)
+
+
+def rectify(y: Array) -> None:
+    """0 in place of what is negative in flat memory. NaN stays, and −0 becomes 0."""
+    np.maximum(y, 0, out=y)
+    np.add(y, 0, out=y)
+
+
+def prepare(rule: str, params: ConvParams, *kinds: Kind) -> Callable[..., Array] | None:
+    """The forward rule of floats of one kernel dtype, with everything done that follows from shapes and dtypes; else None."""
+    dtype, dtypes = kinds[0][1], {dtype for _, dtype in kinds}
+    if rule != "forward" or len(dtypes) > 1 or summed(dtype) != dtype or not is_float(dtype):
+        return None
+    conv, shape = grouped(params, kinds[0][0], kinds[1][0])
+    if not conv.regular:
+        return None
+    compute, new = conv.ready(FORWARD, dtype), maker(shape, dtype)
+
+    def with_bias(x: Array, w: Array, bias: Array, y: Array | None = None) -> Array:
+        y = new(shape, dtype) if y is None else y
+        cells, numbers, sums = x.ravel(), w.ravel(), y.ravel()
+        if strange := compute(cells, numbers, bias, sums):
+            with np.errstate(all="ignore"):
+                found = settled(conv, FORWARD, [(cells, numbers)], bias, sums, strange)
+                if found is not sums:
+                    sums[:] = found
+        return y
+
+    if len(kinds) == 3:
+        return with_bias
+    none = np.zeros(kinds[1][0][1] * params.groups if isinstance(params, TransposeParams) else kinds[1][0][0], dtype)
+    return lambda x, w, y=None: with_bias(x, w, none, y)
 
 
 def refuse_overflow(params: ConvParams, dtype: Any, x: Array, w: Array, *bias: Array) -> None:

@@ -31,7 +31,7 @@ from windowgrad.kernels.vector.masked import (
     strange_cell,
 )
 from windowgrad.kernels.vector.ops import later
-from windowgrad.kernels.vector.registers import VECTORS, wide_lanes, zero_of
+from windowgrad.kernels.vector.registers import VECTORS, least_of, wide_lanes, zero_of
 from windowgrad.kernels.vector.tiles import Matrix
 
 # --- in the output -----------------------------------------------------------------------------------------------
@@ -40,19 +40,28 @@ from windowgrad.kernels.vector.tiles import Matrix
 @helper
 def out_pieces(pixels: Range, axes: OutAxes, lanes: int, to: Any) -> Pieces:
     """The pieces of a range of pixels, as triples (pixel of the range, place in the output, length)."""
+    return real_pieces(pixels, axes, axes.grid, lanes, to)  # type: ignore[no-any-return]
+
+
+@helper
+def real_pieces(pixels: Range, axes: OutAxes, real: Any, lanes: int, to: Any) -> Pieces:
+    """The same where pixels are real only if they are within a smaller grid, `real`; the others have no piece."""
     rank, grid, move, count = axes.rank, axes.grid, axes.move, pixels.last - pixels.first
     row = grid[rank - 1]
     found, done = 0, 0
     while done < count:
         rest = (pixels.first + done) // row
         j = pixels.first + done - rest * row
-        place = j * move[rank - 1]
+        place, end = j * move[rank - 1], done + real[rank - 1] - j
         for axis in range(rank - 2, -1, -1):
             before = rest // grid[axis]
             place += (rest - before * grid[axis]) * move[axis]
+            if rest - before * grid[axis] >= real[axis]:
+                end = 0
             rest = before
         place += rest * axes.image
-        end = min(count, done + row - j)
+        following = min(count, done + row - j)
+        end = min(count, end)
         while done < end:
             one_by_one()
             length = min(lanes, end - done)
@@ -60,6 +69,7 @@ def out_pieces(pixels: Range, axes: OutAxes, lanes: int, to: Any) -> Pieces:
             to[3 * found + 1] = place
             to[3 * found + 2] = length
             found, done, place = found + 1, done + length, place + length * move[rank - 1]
+        done = following
     return Pieces(to, found)
 
 
@@ -70,28 +80,32 @@ def put_pieces(y: Matrix, rows: int, move: int, tile: Any, start: Start, pieces:
     Gives the strange lanes (see HUGE) of all sums.
     """
     strange, extra, length = 0, zero_of(tile), VECTORS * wide_lanes(tile)
+    least = zero_of(tile) if start.relu else least_of(tile)
     for q in range(0, 3 * pieces.number, 3):
         source, count = later(tile, pieces.list[q]), pieces.list[q + 2]
-        to = later(y.cells, pieces.list[q + 1])
+        to, bits = later(y.cells, pieces.list[q + 1]), interval(0, count)
+        if move == 2:
+            bits = interval(0, 2 * count - 1) & EVEN
         for r in range(rows):
+            one_by_one()
             if start.biased:
                 extra = start.bias[r]
-            if move == 2 and start.fresh:
-                strange |= put_apart(to, source, extra, interval(0, 2 * count - 1) & EVEN)
+            if move == 1 and start.fresh:
+                strange |= put_part(to, source, extra, least, bits)
+            elif move == 1:
+                strange |= add_part(to, source, extra, least, bits)
+            elif move == 2 and start.fresh:
+                strange |= put_apart(to, source, extra, least, bits)
             elif move == 2:
-                strange |= add_apart(to, source, extra, interval(0, 2 * count - 1) & EVEN)
-            elif move > 2:
+                strange |= add_apart(to, source, extra, least, bits)
+            else:
                 for lane in range(count):
                     one_by_one()
                     value = source[lane] + extra
                     if not start.fresh:
                         value += to[lane * move]
-                    to[lane * move] = value
                     strange |= strange_cell(value)
-            elif start.fresh:
-                strange |= put_part(to, source, extra, interval(0, count))
-            else:
-                strange |= add_part(to, source, extra, interval(0, count))
+                    to[lane * move] = least if value <= least else value
             to, source = later(to, y.step), later(source, length)
     return strange
 

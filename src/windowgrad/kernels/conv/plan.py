@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
+from windowgrad.kernels.vector.registers import VECTORS, WIDE_BYTES
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
 STEPS = 384
 """How many products a tile sums before it is put into the output: a panel of them stays in the second cache."""
-PANELS, WEIGHTS = 1 << 19, 1 << 20
-"""Bytes of packed pixels and of packed weights at a time."""
+PANELS, WEIGHTS = 1 << 18, 1 << 23
+"""Bytes of packed pixels, of which every thread has its own, and of packed weights at a time."""
 LARGEST_NUMBER = 1 << 30
 """Geometries with larger numbers are left to the exact kernel, whose tables hold any."""
 
@@ -124,10 +124,8 @@ def panel(itemsize: int) -> int:
     return VECTORS * WIDE_BYTES // itemsize
 
 
-def blocks(itemsize: int, rows: int, channels: int, taps: int, panels: int) -> tuple[int, int, int, int]:
-    """(channels, taps, rows, panels) that are packed at a time."""
-    some_taps = min(taps, STEPS)
-    some_channels = -(-channels // max(1, -(-channels * taps // STEPS))) if taps <= STEPS else 1
-    k = some_channels * some_taps * itemsize
-    some_rows = min(-(-rows // ROWS) * ROWS, max(1, WEIGHTS // (k * ROWS)) * ROWS)
-    return some_channels, some_taps, some_rows, min(panels, max(1, PANELS // (k * panel(itemsize))))
+def steps(channels: int, taps: int) -> tuple[int, int]:
+    """(channels, taps) that are summed at a time: at most STEPS products, of all taps if there are not more."""
+    if taps > STEPS:
+        return 1, STEPS
+    return -(-channels // max(1, -(-channels * taps // STEPS))), taps

@@ -62,8 +62,9 @@ class Pieces(NamedTuple):
 
 
 class Start(NamedTuple):
-    """How sums begin: with bias[row], if `biased`, and with what y has, unless it is `fresh`."""
+    """How sums begin: with bias[row], if `biased`, and with what y has, unless it is `fresh`; with `relu`, how they end."""
 
     bias: Any
     biased: bool
     fresh: bool
+    relu: bool

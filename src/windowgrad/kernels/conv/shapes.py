@@ -102,12 +102,17 @@ class Way(NamedTuple):
     the definition. `compute(pass, x, w, bias, y, adds)` computes y and gives its strange lanes (see HUGE); what it `adds` to y
     has a bias of zeros. Of a weight gradient it gets x, g, an empty bias and gw, and does not add. `worth`: whether it is
     then faster than what follows it in its table.
+
+    `ready(pass, dtype)`: the same as a function of x, w, bias and y alone, if much of it can be done before; else None.
+    `ends`: `compute` takes `relu` besides, and can end with it.
     """
 
     name: str
     holds: Callable[[Pass, int], bool]
-    compute: Callable[[Pass, Array, Array, Array, Array, bool], int]
+    compute: Callable[..., int]
     worth: Callable[[Pass], bool] = lambda one: True
+    ready: Callable[[Pass, Any], Callable[[Array, Array, Array, Array], int] | None] = lambda one, dtype: None
+    ends: bool = False
 
 
 Kernel = Callable[..., Any]

@@ -12,7 +12,8 @@ import numpy as np
 
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.runtime.jit import helper
-from windowgrad.kernels.runtime.threads import get_num_threads, is_worth, over, run, state
+from windowgrad.kernels.runtime.threads import MOST_THREADS, get_num_threads, is_worth, over, run, state
+from windowgrad.kernels.vector.atomic import exchange
 from windowgrad.kernels.vector.registers import WIDE_BYTES
 
 
@@ -29,13 +30,18 @@ def shared(task: Callable[[int, int], int], count: int, work: int) -> int:
     return reduce(or_, strange)
 
 
+def helpers(work: int) -> int:
+    """How many threads may share so much work."""
+    return 1 if not is_worth(work) or state.inside else get_num_threads()
+
+
 PARTS = 2
 """Of the work, for each thread: who comes late or is interrupted does less."""
 
 
 def parts(units: int, work: int) -> int:
     """Into how many parts so many units of work are cut. A kernel is told of them, and each has scratch memory of its own."""
-    threads = get_num_threads() if is_worth(work) and not state.inside else 1
+    threads = helpers(work)
     return 1 if threads == 1 else min(units, PARTS * threads)
 
 
@@ -45,22 +51,46 @@ def part_begin(units: int, parts: int, part: int) -> int:
     return units * part // parts
 
 
+@helper
+def take_slot(taken: Any, slots: int) -> int:
+    """The number of a slot of scratch memory that no other thread has. With more threads than slots, one waits for another."""
+    slot = 0
+    while exchange(taken, slot, 1) != 0:
+        slot = (slot + 1) % slots
+    return slot
+
+
+@helper
+def leave_slot(taken: Any, slot: int) -> None:
+    exchange(taken, slot, 0)
+
+
 class Room(threading.local):
-    """The scratch memory of a thread, kept for its next call."""
+    """The scratch memory of a thread, kept for its next call; helpers use slots of it, of which `taken` says who has one."""
 
     cells: Array = np.empty(0, np.uint8)
     lists: Array = np.empty(0, np.int64)
 
+    def __init__(self) -> None:
+        self.taken: Array = np.zeros(MOST_THREADS, np.int64)
+        self.views: dict[Any, Array] = {}
+
     def get(self, count: int, dtype: Any, listed: int = 0) -> tuple[Array, Array]:
         """At least `count` cells that begin on a cache line, and `listed` integers; their contents are arbitrary."""
-        need = count * np.dtype(dtype).itemsize
+        cells = self.views.get(dtype)
+        if cells is None or cells.size < count:
+            cells = self.views[dtype] = self.view(count * np.dtype(dtype).itemsize, dtype)
+        if self.lists.size < listed:
+            self.lists = np.empty(listed, np.int64)
+        return cells, self.lists
+
+    def view(self, need: int, dtype: Any) -> Array:
+        """All cells as numbers of this dtype; more of them, if there are fewer bytes."""
         if self.cells.size < need:
             raw = np.empty(need + WIDE_BYTES, np.uint8)
             start = -raw.ctypes.data % WIDE_BYTES
-            self.cells = raw[start : start + need]
-        if self.lists.size < listed:
-            self.lists = np.empty(listed, np.int64)
-        return self.cells[: self.cells.size // 8 * 8].view(dtype), self.lists
+            self.cells, self.views = raw[start : start + need], {}
+        return self.cells[: self.cells.size // 8 * 8].view(dtype)
 
 
 room = Room()

@@ -217,7 +217,7 @@ def put_value(typing: Any, y: Any, i: Any, value: Any, extra: Any, bits: Any) ->
 def _put(name: str, doc: str, step: int, adds: bool) -> Any:
     """An intrinsic that puts a vector of a tile into cells that are `step`, 1 or 2, apart."""
 
-    def typed(typing: Any, y: Any, tile: Any, extra: Any, bits: Any) -> Any:
+    def typed(typing: Any, y: Any, tile: Any, extra: Any, least: Any, bits: Any) -> Any:
         v = wide(y.dtype)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -226,20 +226,27 @@ def _put(name: str, doc: str, step: int, adds: bool) -> Any:
             for half in range(step):
                 order = [(half * v.lanes + lane) // step for lane in range(v.lanes)]
                 part = builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), order))
-                at, mask = INDEX(half * v.lanes), lanes_of(builder, v, builder.lshr(args[3], INDEX(half * v.lanes)))
+                at, mask = INDEX(half * v.lanes), lanes_of(builder, v, builder.lshr(args[4], INDEX(half * v.lanes)))
                 if adds:
                     part = builder.fadd(read_masked(context, builder, y, args[0], at, mask, v), part)
-                write_masked(context, builder, y, args[0], at, part, mask, v)
                 strange = builder.or_(strange, strange_of(builder, part, mask, v))
+                least = spread(builder, args[3], v.lanes)
+                part = builder.select(builder.fcmp_unordered(">", part, least), part, least)
+                write_masked(context, builder, y, args[0], at, part, mask, v)
             return strange
 
-        return types.int64(y, tile, y.dtype, types.int64), emit
+        return types.int64(y, tile, y.dtype, y.dtype, types.int64), emit
 
     typed.__name__, typed.__doc__ = name, doc
     return intrinsic(typed)
 
 
-put_part = _put("put_part", "y[0], … = tile[0] + extra, … where the bit is set; gives the strange lanes (see HUGE).", 1, False)
+put_part = _put(
+    "put_part",
+    "y[0], … = tile[0] + extra, … where the bit is set, but at least `least`; gives the strange lanes (see HUGE) before that.",
+    1,
+    False,
+)
 add_part = _put("add_part", "As `put_part`, added to what y has.", 1, True)
 put_apart = _put("put_apart", "As `put_part` into y[0], y[2], …; bits are those of the cells of y.", 2, False)
 add_apart = _put("add_apart", "As `put_apart`, added to what y has.", 2, True)

@@ -55,3 +55,9 @@ def load_wide(typing: Any, a: Any, i: Any) -> Any:
 def zero_of(typing: Any, a: Any) -> Any:
     """0 as a number of the array or address `a`."""
     return a.dtype(a), lambda context, builder, signature, args: context.get_constant(a.dtype, 0)
+
+
+@intrinsic
+def least_of(typing: Any, a: Any) -> Any:
+    """−∞ as a number of the array or address `a`."""
+    return a.dtype(a), lambda context, builder, signature, args: context.get_constant(a.dtype, float("-inf"))

@@ -28,7 +28,7 @@ from numba.extending import intrinsic
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.masked import INDEX, Limits, lanes_of, read_masked, stay_one, strange_bits, write, write_masked
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, wide
-from windowgrad.kernels.vector.types import Vec, call, constant, llvm, read, spread, suffix
+from windowgrad.kernels.vector.types import Vec, call, constant, llvm, pointer, read, spread, suffix
 
 
 class Matrix(NamedTuple):
@@ -63,26 +63,38 @@ def fields(builder: Any, record: Any, count: int) -> list[Any]:
     return [builder.extract_value(record, i) for i in range(count)]
 
 
-def emit_products(context: Any, builder: Any, signature: Any, args: Any, begin: Any, v: Vec, unrolled: bool) -> Any:
-    """`begin` + the sum over k of a · b, as a list of vectors for each row; of args and signature, a, b and k are first."""
-    (a_cells, a_row, a_step), (b_cells, b_step) = fields(builder, args[0], 3), fields(builder, args[1], 2)
-    b_type, vectors = signature.args[1][0], len(begin[0])
-    starts = [builder.mul(a_row, INDEX(m)) for m in range(ROWS)]
+def emit_products(
+    context: Any, builder: Any, signature: Any, args: Any, begin: Any, v: Vec, unrolled: bool, places: Any = None
+) -> Any:
+    """`begin` + the sum over k of a · b, as a list of vectors for each row; of args and signature, a, b and k are first.
+
+    b is a `Matrix`, or an address, from which each k stands at one of the `places`.
+    """
+    a_cells, a_row, a_step = fields(builder, args[0], 3)
+    b_cells, b_step = fields(builder, args[1], 2) if places is None else (args[1], None)
+    b_type = signature.args[1][0] if places is None else signature.args[1]
+    rows, vectors = len(begin), len(begin[0])
+    starts = [builder.mul(a_row, INDEX(m)) for m in range(rows)]
     before, loop, after = builder.block, builder.append_basic_block("products"), builder.append_basic_block("sums")
     builder.branch(loop)
     builder.position_at_end(loop)
-    k, a_place, b_place = (builder.phi(INDEX) for _ in range(3))
-    sums = [[builder.phi(llvm(v)) for _ in range(vectors)] for _ in range(ROWS)]
+    k, a_place = builder.phi(INDEX), builder.phi(INDEX)
+    b_place = builder.phi(INDEX) if places is None else None
+    sums = [[builder.phi(llvm(v)) for _ in range(vectors)] for _ in range(rows)]
+    b_place = builder.load(builder.gep(places, [k])) if b_place is None else b_place
     row = [read(context, builder, b_type, b_cells, builder.add(b_place, INDEX(n * v.lanes)), v) for n in range(vectors)]
     added = []
-    for m in range(ROWS):
+    for m in range(rows):
         factor = number(builder, a_cells, builder.add(starts[m], a_place), v)
         added.append([call(builder, f"llvm.fma.{suffix(v)}", llvm(v), [factor, row[n], sums[m][n]]) for n in range(vectors)])
     step = builder.add(k, INDEX(1))
-    for phi, following in ((k, step), (a_place, builder.add(a_place, a_step)), (b_place, builder.add(b_place, b_step))):
+    moved = [(k, step), (a_place, builder.add(a_place, a_step))]
+    if places is None:
+        moved.append((b_place, builder.add(b_place, b_step)))
+    for phi, following in moved:
         phi.add_incoming(INDEX(0), before)
         phi.add_incoming(following, loop)
-    for m in range(ROWS):
+    for m in range(rows):
         for n in range(vectors):
             sums[m][n].add_incoming(begin[m][n], before)
             sums[m][n].add_incoming(added[m][n], loop)
@@ -217,6 +229,102 @@ def put_tile(a: Factor, b: Matrix, k: int, vectors: int, y: Matrix, bias: Any, o
     if vectors == 2:
         return put_2(a, b, k, y, bias, own, adds)
     return put_1(a, b, k, y, bias, own, adds)
+
+
+class End(NamedTuple):
+    """How the sums of a tile end: if `biased`, row r has bias[r] added; the result is added to what y has unless it is `fresh`;
+    what is below `least` becomes that. Not `direct`: all this is left to who reads the tile, for y is not in a row."""
+
+    y: Matrix
+    bias: Any
+    biased: bool
+    fresh: bool
+    least: Any
+    direct: bool
+
+
+@intrinsic
+def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, vectors: Any, tile: Any, end: Any) -> Any:
+    """tile = the sum over k of a · b, as `multiply_tile`, but for so many of ROWS rows, and b[places[k]], … for each k.
+
+    There is a loop for ROWS rows and one for each power of two below, so no row is computed that is not asked for; and each for
+    VECTORS vectors and for one. VECTORS vectors may `end` in y instead; gives the strange lanes of those.
+    """
+    v = wide(tile.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (cells, row, step), (b_cells, k, table, count, all_vectors, to) = fields(builder, args[0], 3), args[1:7]
+        ending, ends = Ending(context, builder, signature.args[7], args[7], v), fields(builder, args[7], 6)
+        strange, packed = cgutils.alloca_once_value(builder, INDEX(0)), args[0].type
+
+        def some(size: int, first: Any, n: int, column: Any) -> Any:
+            """The sums of `size` rows from `first` on, n vectors from `column` on."""
+            factor = ir.Constant(packed, ir.Undefined)
+            for i, part in enumerate((builder.gep(cells, [builder.mul(first, row)]), row, step)):
+                factor = builder.insert_value(factor, part, i)
+            given = factor, builder.gep(b_cells, [column]), k
+            return emit_products(context, builder, signature, given, [[constant(v, 0.0)] * n] * size, v, False, table)
+
+        def store(sums: Any, first: Any, column: Any) -> None:
+            for m, values in enumerate(sums):
+                at = builder.add(builder.mul(builder.add(first, INDEX(m)), INDEX(VECTORS * v.lanes)), column)
+                for j, value in enumerate(values):
+                    write(context, builder, tile, to, builder.add(at, INDEX(j * v.lanes)), value, v)
+
+        def some_rows(size: int, first: Any) -> None:
+            with builder.if_else(builder.icmp_signed("==", all_vectors, INDEX(VECTORS))) as (whole, part):
+                with whole:
+                    sums = some(size, first, VECTORS, INDEX(0))
+                    with builder.if_else(builder.trunc(ends[5], ir.IntType(1))) as (direct, apart):
+                        with direct:
+                            builder.store(builder.or_(builder.load(strange), ending.put(sums, first)), strange)
+                        with apart:
+                            store(sums, first, INDEX(0))
+                with part, cgutils.for_range(builder, all_vectors) as loop:
+                    column = builder.mul(loop.index, INDEX(v.lanes))
+                    store(some(size, first, 1, column), first, column)
+
+        size = ROWS
+        while size:
+            with builder.if_then(builder.icmp_signed("!=", builder.and_(count, INDEX(size)), INDEX(0))):
+                some_rows(size, builder.and_(count, INDEX(-2 * size)))
+            size //= 2
+        return builder.load(strange)
+
+    return types.int64(a, b, types.intp, places, types.intp, types.intp, tile, end), emit
+
+
+class Ending:
+    """Emits the end of sums that go from registers into y, by a record `End`."""
+
+    def __init__(self, context: Any, builder: Any, kind: Any, end: Any, v: Vec) -> None:
+        y, self.bias, biased, fresh, least, _ = fields(builder, end, 6)
+        self.context, self.builder, self.v, self.type = context, builder, v, kind[0][0]
+        self.y, self.step = fields(builder, y, 2)
+        self.least, self.nothing = spread(builder, least, v.lanes), constant(v, -0.0)
+        self.biased, fresh = (builder.trunc(each, ir.IntType(1)) for each in (biased, fresh))
+        self.added = spread(builder, builder.not_(fresh), v.lanes)
+
+    def put(self, sums: Any, first: Any) -> Any:
+        """The sums of rows from `first` on; gives the strange lanes."""
+        builder, v, limits = self.builder, self.v, Limits(self.v)
+        smallest, largest = limits.every, limits.zero
+        for m, values in enumerate(sums):
+            row = builder.add(first, INDEX(m))
+            extra = builder.select(self.biased, number(builder, self.bias, row, v), constant(v, 0.0))
+            for j, value in enumerate(values):
+                at = builder.add(builder.mul(self.step, row), INDEX(j * v.lanes))
+                place = pointer(self.context, builder, self.type, self.y, at, v)
+                align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)  # −0 + x is x, whatever x is
+                there = call(builder, f"llvm.masked.load.{suffix(v)}.p0", llvm(v), [place, align, self.added, self.nothing])
+                total = builder.fadd(there, builder.fadd(value, extra))
+                size = limits.size(builder, total)
+                smallest = builder.select(builder.icmp_unsigned("<", size, smallest), size, smallest)
+                largest = builder.select(builder.icmp_unsigned(">", size, largest), size, largest)
+                total = builder.select(builder.fcmp_unordered(">", total, self.least), total, self.least)
+                builder.store(total, place).align = v.dtype.bitwidth // 8
+        every = ir.Constant(ir.VectorType(ir.IntType(1), v.lanes), [1] * v.lanes)
+        return strange_bits(builder, smallest, largest, every, v)
 
 
 @intrinsic

@@ -130,7 +130,7 @@ def depthwise(
                 cells = Matrix(later(address(x), number * plane), plane if some == PLANES else 0)
                 to = Matrix(later(address(y), number * out_plane + origin), out_plane)
                 weight = Matrix(later(address(w), channel * taps), taps)
-                start = Start(later(address(bias), channel), True, not adds)
+                start = Start(later(address(bias), channel), True, not adds, False)
                 if met.step[met.rank - 1] == 1:
                     strange |= taps_in_a_row(
                         cells, weight, address(places), len(places), pieces, to, some, out.move[met.rank - 1], start, tile

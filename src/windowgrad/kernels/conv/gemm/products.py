@@ -1,4 +1,4 @@
-"""The forward pass and the input gradient of any geometry: a product of matrices that are packed block by block.
+"""The forward pass and the input gradient of any geometry: a product of matrices, block by block.
 
 Computes y[image, row, pixel] = bias[row] + the sum over k = (channel, tap) of w[row, k] · x(k, image and pixel), where
 x(k, pixel) is the cell that the pixel meets at the tap, or 0 in the padding. In the input gradient, rows are the channels of
@@ -7,254 +7,270 @@ the convolution, and the pixels of one phase of its stride are one call (see `co
 Chosen for every pass that no other kernel takes (`gemm/ways.py: always`), the last row of `WAYS` in `conv/choose.py`.
 
 How it is blocked, from the outside in. Nothing is as large as all pixels times all k: the cells that pixels meet are
-packed from where they stand, by the lists of `conv/pieces.py`.
+copied, once or for each tap, or read where they stand (`gemm/layout.py` says when).
 
                                     pixels of all images, as one row
                          ┌── panel ──┬── panel ──┬─────  ─────┬── panel ──┐ ┬
                          │           │           │            │           │ │ k of a block: some channels × some taps,
-                         │  packed: at most PANELS bytes      │           │ │ at most STEPS
+                         │  copied: at most PANELS bytes      │           │ │ at most STEPS
              k           │           │           │            │           │ │
      ┌───────────────┐   ├───────────┼───────────┼─────  ─────┼───────────┤ ┴
      │ ROWS          │   │   tile    │   tile    │            │           │   a tile: ROWS rows × VECTORS vectors of sums
      ├───────────────┤   ├───────────┼───────────┼─────  ─────┼───────────┤   in registers
      │ ROWS          │   │           │           │            │           │
      ├───────────────┤   ├───────────┼───────────┼─────  ─────┼───────────┤
-     │ packed: at    │   │           │    y      │            │           │
-     │ most WEIGHTS  │   │           │           │            │           │
+     │ w, packed or  │   │           │    y      │            │           │
+     │ in its place  │   │           │           │            │           │
      └───────────────┘   └───────────┴───────────┴─────  ─────┴───────────┘
-      w: some rows
 
-for each group, block of k, block of rows: pack the weight; for each block of panels: pack the pixels, then all tiles of the
-two. The first block of k puts its sums with the bias, the others add theirs. STEPS, PANELS, WEIGHTS and the sizes of
-blocks are in `conv/plan.py`: a panel of STEPS stays in the second cache. The order of every sum depends on the shapes only.
+for each group, block of panels, block of k: copy the pixels, then all tiles. The first block of k puts its sums with the
+bias, the others add theirs, the last ends with relu if that is asked for. The order of every sum depends on channels and
+taps only: neither on the images nor on how pixels are copied, which tiles there are, or who computes them.
 
-Measured and rejected: to pack pixels that already lie in order (windows of one cell) where few rows use them: they are read
-where they stand. To pack the weight panel by panel: an input gradient takes a few cells from each of hundreds of rows far
-apart; channel by channel they follow each other, and one image of 512 channels takes half the time. To pad each row of
-pixels to whole vectors, as the first prototype did: with rows of 56 that is 14 % of the work; here pixels run on over rows
-and images. Winograd and FFT change the error bound and spread NaN and infinity to neighbours: not used.
+Measured and rejected: to copy pixels that already lie in order (windows of one cell) where few rows use them. To pad each row
+of pixels to whole vectors, as the first prototype did: with rows of 56 that is 14 % of the work; here pixels run on over rows
+and images. Blocks of k outside of blocks of panels: y goes to memory and back for each. Winograd and FFT change the error
+bound and spread NaN and infinity to neighbours: not used.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces, out_pieces, put_pieces
-from windowgrad.kernels.conv.records import InAxes, OutAxes, Pieces, Range, Sizes, Start
+from windowgrad.kernels.conv.gemm.layout import BOXED, IN_PLACE, Told
+from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces, put_pieces, real_pieces
+from windowgrad.kernels.conv.records import InAxes, OutAxes, Pieces, Range, Start
+from windowgrad.kernels.conv.share import leave_slot, take_slot
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import address, later
-from windowgrad.kernels.vector.registers import ROWS, VECTORS, wide_lanes
-from windowgrad.kernels.vector.tiles import Factor, Matrix, multiply_tile
-from windowgrad.kernels.vector.transpose import copy_column, copy_row, turn
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, least_of, wide_lanes, zero_of
+from windowgrad.kernels.vector.tiles import End, Factor, Matrix, multiply_rows
+
+ADDS, RELU = 1, 2
+"""Bits of `how`: sums are added to what y has; they end with relu."""
 
 
-class Weight(NamedTuple):
-    """The weight of a group: the number of (row, channel, tap) is cells[row_step·row + channel_step·channel + places[tap]]."""
+class Axes(NamedTuple):
+    """What pixels meet, where they stand, which are real, and where the cells of k stand: packed, and as the layout says."""
 
-    cells: Any
-    row_step: int
-    channel_step: int
+    met: InAxes
+    out: OutAxes
+    real: Any
+    packed: Any
     places: Any
 
 
-class Blocks(NamedTuple):
-    """How large blocks are at most: channels, taps, rows, panels; `in_order`: pixels lie so, and are read where they stand."""
+class Scratch(NamedTuple):
+    """Memory of a thread: a tile, pixels that were copied, and lists.
 
-    channels: int
-    taps: int
-    rows: int
-    panels: int
-    in_order: bool
-
-
-class Share(NamedTuple):
-    """What one thread does: some rows of all groups, some panels; and whether it adds to what y has."""
-
-    first_row: int
-    last_row: int
-    first_panel: int
-    last_panel: int
-    adds: bool
-
-
-class Block(NamedTuple):
-    """What is packed at a time: these rows of a group, and k of these channels and taps."""
-
-    rows: Range
-    channels: Range
-    taps: Range
-
-
-class Packed(NamedTuple):
-    """Scratch memory: the weight of a block, its panels of pixels (`panel` cells each), a tile, lists of pieces.
-
-    For each panel the lists have the number of its pieces in y, then where its cells stand in x if they are not packed, or
-    −1, then the pieces; after all panels there is space for those in the input, `pieces`.
+    For each panel the lists have the number of its pieces in y, below 0 where all its pixels are in a row there, then where
+    its cells stand in x if they are not copied, or −1, then the pieces; after all panels, `pieces` is space for those in x.
     """
 
-    weight: Any
-    pixels: Any
-    panel: int
     tile: Any
+    pixels: Any
     lists: Any
     pieces: Any
-
-
-# --- the weight --------------------------------------------------------------------------------------------------
-
-
-@helper
-def pack_weight(w: Weight, block: Block, to: Any) -> None:
-    """The weight of a block as panels of ROWS numbers for each k. Rows past the last are zeros.
-
-    Where taps lie one after the other, ROWS of them are turned around at once. All rows of a channel are taken before the
-    next channel: in the weight they lie closer together, or it is all one row.
-    """
-    rows, channels, taps = block.rows, block.channels.last - block.channels.first, block.taps.last - block.taps.first
-    in_order = w.places[block.taps.last - 1] - w.places[block.taps.first] == taps - 1
-    times, length = (1, channels * taps) if in_order and w.channel_step == taps else (channels, taps if in_order else 1)
-    if length < ROWS:
-        scatter_weight(w, block, to)
-        return
-    for c in range(block.channels.first, block.channels.first + times):
-        for row in range(rows.first, rows.last, ROWS):
-            some, panel, done = min(ROWS, rows.last - row), later(to, (row - rows.first) * channels * taps), 0
-            source = later(w.cells, row * w.row_step + c * w.channel_step + w.places[block.taps.first])
-            if some < ROWS:
-                for i in range(length * ROWS):
-                    panel[i] = 0
-            else:
-                while done + ROWS <= length:
-                    turn(Matrix(later(panel, done * ROWS), ROWS), Matrix(later(source, done), w.row_step))
-                    done += ROWS
-            for k in range(done, length):
-                for r in range(some):
-                    one_by_one()
-                    panel[k * ROWS + r] = source[k + r * w.row_step]
-        to = later(to, length * ROWS)
-
-
-@helper
-def scatter_weight(w: Weight, block: Block, to: Any) -> None:
-    """The same, one k of all rows after the other."""
-    rows, channels, taps = block.rows, block.channels, block.taps
-    panel = (channels.last - channels.first) * (taps.last - taps.first) * ROWS
-    whole = rows.first + (rows.last - rows.first) // ROWS * ROWS
-    for c in range(channels.first, channels.last):
-        for t in range(taps.first, taps.last):
-            i, source = 0, later(w.cells, c * w.channel_step + w.places[t])
-            if w.row_step == 1:
-                for row in range(rows.first, whole, ROWS):
-                    copy_row(later(to, i), later(source, row))
-                    i += panel
-            else:
-                for row in range(rows.first, whole, ROWS):
-                    copy_column(later(to, i), later(source, row * w.row_step), w.row_step)
-                    i += panel
-            for r in range(ROWS if whole < rows.last else 0):
-                one_by_one()
-                to[i + r] = source[(whole + r) * w.row_step] if whole + r < rows.last else 0
-            to = later(to, ROWS)
 
 
 # --- the pixels --------------------------------------------------------------------------------------------------
 
 
 @helper
-def pack_pixels(
-    x: Matrix, met: InAxes, out: OutAxes, block: Block, panels: Range, pixels: int, in_order: bool, to: Packed
-) -> None:
-    """The cells that the pixels of some panels meet, for a block, and where the pixels stand in y.
+def pieces_or_row(pixels: Range, axes: Axes, lanes: int, to: Any) -> int:
+    """How many pieces these pixels have in y; that less than 0 if they are VECTORS vectors in a row."""
+    number, in_row = real_pieces(pixels, axes.out, axes.real, lanes, to).number, axes.out.move[axes.out.rank - 1] == 1
+    for i in range(number):
+        one_by_one()
+        in_row = in_row and to[3 * i + 1] == to[1] + i * lanes and to[3 * i + 2] == lanes
+    return -number if in_row and number == VECTORS else number  # type: ignore[no-any-return]
 
-    x has a row for each channel of the group. Where pixels are `in_order`, panels that lie within one image are not packed.
-    """
-    lanes, stride = wide_lanes(x.cells), met.step[met.rank - 1]
-    length, channels = VECTORS * lanes, block.channels.last - block.channels.first
+
+@helper
+def list_outputs(told: Told, axes: Axes, panels: Range, to: Scratch) -> None:
+    """Where the pixels of some panels stand in y, and in x if they are read there."""
+    lanes = wide_lanes(to.tile)
+    length = VECTORS * lanes
     for q in range(panels.first, panels.last):
-        some = Range(q * length, min((q + 1) * length, pixels))
+        some = Range(q * length, min((q + 1) * length, told.pixels))
         lists = later(to.lists, (q - panels.first) * (3 * length + 2))
-        lists[0] = out_pieces(some, out, lanes, later(lists, 2)).number
-        image = some.first // met.grid[0]
-        lists[1] = image * (met.image - x.step) + some.first
-        if not in_order or some.first + length > (image + 1) * x.step:
-            lists[1] = -1
-        if lists[1] >= 0:
-            continue
-        pieces = in_pieces(some, met, block.taps, lanes, length, to.pieces)
-        panel = Matrix(later(to.pixels, (q - panels.first) * to.panel), (block.taps.last - block.taps.first) * length)
-        copy_pieces(panel, Matrix(later(x.cells, block.channels.first * x.step), x.step), channels, stride, pieces)
+        image, dense = some.first // axes.out.grid[0], axes.out.rank == 1 and told.place != BOXED and axes.out.move[0] == 1
+        if dense and some.first + length <= (image + 1) * axes.out.grid[0]:
+            lists[0] = -VECTORS
+            for i in range(VECTORS):
+                lists[3 * i + 2] = i * lanes
+                lists[3 * i + 3] = image * (axes.out.image - axes.out.grid[0]) + some.first + i * lanes
+                lists[3 * i + 4] = lanes
+        else:
+            lists[0] = pieces_or_row(some, axes, lanes, later(lists, 2))
+        lists[1] = -1
+        if told.place == IN_PLACE:
+            image = some.first // told.plane
+            if some.first + length <= (image + 1) * told.plane:
+                lists[1] = image * (told.image - told.plane) + some.first
+
+
+@helper
+def pack_panels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, panels: Range, to: Scratch) -> None:
+    """A row of pixels for each k, of all panels that are not read where they stand. x begins with the first channel."""
+    lanes, stride = wide_lanes(x.cells), axes.met.step[axes.met.rank - 1]
+    length, panel = VECTORS * lanes, told.some_channels * told.some_taps * VECTORS * lanes
+    for q in range(panels.first, panels.last):
+        if to.lists[(q - panels.first) * (3 * length + 2) + 1] < 0:
+            some = Range(q * length, min((q + 1) * length, told.pixels))
+            pieces = in_pieces(some, axes.met, taps, lanes, length, to.pieces)
+            into = Matrix(later(to.pixels, (q - panels.first) * panel), (taps.last - taps.first) * length)
+            copy_pieces(into, x, channels, stride, pieces)
+
+
+@helper
+def fill_boxes(x: Matrix, told: Told, axes: Axes, channels: int, panels: Range, fresh: bool, to: Scratch) -> None:
+    """The boxes of so many channels, for some panels; if `fresh`, the pieces are listed first."""
+    lanes, stride = wide_lanes(x.cells), axes.met.step[axes.met.rank - 1]
+    start = panels.first * VECTORS * lanes - told.lead
+    first, last = max(0, start), min(told.all_cells, start + told.box)
+    if fresh:
+        to.pieces[0] = in_pieces(
+            Range(first, last), axes.met, Range(0, told.boxes), lanes, told.box, later(to.pieces, 1)
+        ).number
+    pieces = Pieces(later(to.pieces, 1), to.pieces[0])
+    copy_pieces(Matrix(later(to.pixels, first - start), told.boxes * told.box), x, channels, stride, pieces)
+    for number in range(channels * told.boxes if start < 0 or last < start + told.box else 0):
+        box = later(to.pixels, number * told.box)
+        for i in range(first - start):
+            box[i] = 0
+        for i in range(last - start, told.box):
+            box[i] = 0
 
 
 # --- the products ------------------------------------------------------------------------------------------------
 
 
 @helper
-def multiply_block(x: Matrix, y: Matrix, move: int, block: Block, panels: Range, pixels: int, start: Start, of: Packed) -> int:
-    """All tiles of a packed block, put into y, which has a row for each row of the group; gives the strange lanes."""
-    lanes, strange = wide_lanes(of.tile), 0
-    length, rows, channels, taps = VECTORS * lanes, block.rows, block.channels, block.taps
-    k = (channels.last - channels.first) * (taps.last - taps.first)
-    for m in range(rows.first, rows.last, ROWS):
-        weight = Factor(later(of.weight, (m - rows.first) * k), 1, ROWS)
-        to, first = Matrix(later(y.cells, m * y.step), y.step), Start(later(start.bias, m), start.biased, start.fresh)
-        for q in range(panels.first, panels.last):
-            vectors = (min(length, pixels - q * length) + lanes - 1) // lanes
-            lists = later(of.lists, (q - panels.first) * (3 * length + 2))
-            if lists[1] >= 0:
-                cells = Matrix(later(x.cells, lists[1] + channels.first * x.step), x.step)
-            else:
-                cells = Matrix(later(of.pixels, (q - panels.first) * of.panel), length)
-            multiply_tile(weight, cells, k, vectors, of.tile)
-            strange |= put_pieces(to, min(ROWS, rows.last - m), move, of.tile, first, Pieces(later(lists, 2), lists[0]))
+def multiply_block(
+    x: Any, w: Factor, y: Matrix, told: Told, axes: Axes, k: int, rows: Range, panels: Range, start: Start, of: Scratch
+) -> int:
+    """All tiles of a block, put into y, which has a row for each row of the group; gives the strange lanes.
+
+    w begins with row 0 of the group.
+    """
+    lanes, strange, move = wide_lanes(of.tile), 0, axes.out.move[axes.out.rank - 1]
+    length, panel = VECTORS * lanes, told.some_channels * told.some_taps * VECTORS * lanes
+    least = zero_of(of.tile) if start.relu else least_of(of.tile)
+    m, q = rows.first, panels.first
+    for _ in range((rows.last - rows.first + ROWS - 1) // ROWS * (panels.last - panels.first)):
+        count = min(ROWS, rows.last - m)
+        weight = Factor(later(w.cells, m // ROWS * told.factor_tile), w.row, w.step)
+        to = Matrix(later(y.cells, m * y.step), y.step)
+        first = Start(later(start.bias, m), start.biased, start.fresh, start.relu)
+        vectors = (min(length, told.pixels - q * length) + lanes - 1) // lanes
+        lists = later(of.lists, (q - panels.first) * (3 * length + 2))
+        cells, places = later(of.pixels, (q - panels.first) * panel), axes.packed
+        if told.place == BOXED:
+            cells, places = later(of.pixels, (q - panels.first) * length), axes.places
+        elif lists[1] >= 0:
+            cells, places = later(x, lists[1]), axes.places
+        filled = count + 1 if count % 4 == 3 and told.factor_packed else count  # one loop with a row of zeros, not two or three
+        direct = lists[0] < 0 and filled == count
+        end = End(Matrix(later(to.cells, lists[3]), to.step), first.bias, first.biased, first.fresh, least, direct)
+        strange |= multiply_rows(weight, cells, k, places, filled, vectors, of.tile, end)
+        if not direct:
+            strange |= put_pieces(to, count, move, of.tile, first, Pieces(later(lists, 2), abs(lists[0])))
+        if told.by_panel:
+            m += ROWS
+            if m >= rows.last:
+                m, q = rows.first, q + 1
+        else:
+            q += 1
+            if q == panels.last:
+                m, q = m + ROWS, panels.first
     return strange
+
+
+@helper
+def multiply_panels(
+    x: Matrix, w: Factor, y: Matrix, bias: Any, told: Told, axes: Axes, rows: Range, panels: Range, how: int, of: Scratch
+) -> int:
+    """Some rows and panels of a group, block of k by block; gives the strange lanes of all sums."""
+    strange = 0
+    list_outputs(told, axes, panels, of)
+    for c in range(0, told.channels, told.some_channels):
+        channels = min(told.some_channels, told.channels - c)
+        planes = Matrix(later(x.cells, c * x.step), x.step)
+        for t in range(0, told.taps, told.some_taps):
+            one_by_one()
+            taps = Range(t, min(told.taps, t + told.some_taps))
+            if told.place == BOXED:
+                fill_boxes(planes, told, axes, channels, panels, c == 0, of)
+            else:
+                pack_panels(planes, told, axes, channels, taps, panels, of)
+            last = c + channels == told.channels and taps.last == told.taps
+            start = Start(bias, c + t == 0, c + t == 0 and not how & ADDS, last and how & RELU != 0)
+            factor = Factor(later(w.cells, (c * told.taps + t) * w.step), w.row, w.step)
+            k = channels * (taps.last - t)
+            seen = multiply_block(planes.cells, factor, y, told, axes, k, rows, panels, start, of)
+            if last:
+                strange = seen
+    return strange
+
+
+@helper
+def axes_of(p: Any, told: Told) -> Axes:
+    grid, out = later(p, told.in_at), later(p, told.out_at)
+    met = InAxes(
+        told.in_rank, grid, later(grid, told.in_rank), later(grid, 2 * told.in_rank), later(grid, 3 * told.in_rank), told.image
+    )
+    real, places = later(out, told.out_rank), later(p, told.places_at)
+    packed = later(places, told.places)
+    return Axes(met, OutAxes(told.out_rank, out, later(out, 2 * told.out_rank), told.out_image), real, packed, places)
 
 
 @kernel
 def products(
-    x: Any, w: Any, y: Any, bias: Any, scratch: Any, axes: Any, outs: Any, weight: Any, sizes: Any, blocks: Any, share: Any
+    x: Any,
+    w: Any,
+    y: Any,
+    bias: Any,
+    cells: Any,
+    lists: Any,
+    taken: Any,
+    plan: Any,
+    start: int,
+    tiles: int,
+    panels: int,
+    shares: int,
+    how: int,
+    first: int,
+    last: int,
 ) -> int:
     """A share of the forward pass or the input gradient; gives the strange lanes of all sums.
 
-    `scratch`: cells and integers; `axes` as in `InAxes`; `outs`: grid and move as in `OutAxes`, and the place of pixel 0;
-    `weight`: where each tap stands in it, and how far groups, rows and channels are apart there; `sizes` as in `Sizes`;
-    `blocks` as in `Blocks`; `share` as in `Share`.
+    `cells`, `lists`: scratch memory, in slots, one for each thread, of which `taken` are used; `plan`: see `Told`. The call
+    does so many tiles of all groups from `start` on, and so many panels, in so many shares (less than 0: shares of tiles).
     """
-    size, (room, lists), (grid, move, origin) = Sizes(*sizes), scratch, outs
-    places, per_group, per_row, per_channel = weight
-    most, own = Blocks(*blocks), Share(*share)
-    met = InAxes(
-        len(axes[0]), address(axes[0]), address(axes[1]), address(axes[2]), address(axes[3]),
-        size.groups * size.channels * size.plane,
+    p = address(plan)
+    told = Told(
+        p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13], p[14], p[15], p[16],
+        p[17], p[18], p[19], p[20], p[21], p[22], p[23], p[24], p[25], p[26], p[27], p[28], p[29], p[30], p[31], p[32],
     )  # fmt: skip
-    out = OutAxes(len(grid), address(grid), address(move), size.groups * size.rows * size.out_plane)
-    lanes, pixels, strange = wide_lanes(y), size.images, 0
-    length = VECTORS * lanes
-    for axis in range(met.rank):
-        pixels *= met.grid[axis]
-    weights, panel = most.channels * most.taps * most.rows, most.channels * most.taps * length
-    packed = Packed(
-        address(room), later(address(room), weights), panel, later(address(room), weights + most.panels * panel + lanes),
-        address(lists), later(address(lists), most.panels * (3 * length + 2)),
-    )  # fmt: skip
-    for group in range(own.first_row // size.rows, (own.last_row + size.rows - 1) // size.rows):
-        low, high = max(0, own.first_row - group * size.rows), min(size.rows, own.last_row - group * size.rows)
-        cells = Matrix(later(address(x), group * size.channels * size.plane), size.plane)
-        sums = Matrix(later(address(y), origin + group * size.rows * size.out_plane), size.out_plane)
-        numbers = Weight(later(address(w), group * per_group), per_row, per_channel, address(places))
-        for c in range(0, size.channels, most.channels):
-            channels = Range(c, min(size.channels, c + most.channels))
-            for t in range(0, len(places), most.taps):
-                taps = Range(t, min(len(places), t + most.taps))
-                start = Start(later(address(bias), group * size.rows), c + t == 0, c + t == 0 and not own.adds)
-                last = channels.last == size.channels and taps.last == len(places)
-                for m in range(low, high, most.rows):
-                    block = Block(Range(m, min(high, m + most.rows)), channels, taps)
-                    pack_weight(numbers, block, packed.weight)
-                    for q in range(own.first_panel, own.last_panel, most.panels):
-                        panels = Range(q, min(own.last_panel, q + most.panels))
-                        pack_pixels(cells, met, out, block, panels, pixels, most.in_order, packed)
-                        seen = multiply_block(cells, sums, out.move[out.rank - 1], block, panels, pixels, start, packed)
-                        if last:
-                            strange |= seen
+    axes, lanes, strange = axes_of(p, told), wide_lanes(y), 0
+    own, some = Range(start, start + tiles), Range(first * panels // shares, last * panels // shares)
+    if shares < 0:
+        own, some = Range(start + first * tiles // -shares, start + last * tiles // -shares), Range(0, panels)
+    slot = take_slot(address(taken), len(taken))
+    tile, listed = later(address(cells), slot * told.slot_cells), later(address(lists), slot * told.slot_lists)
+    of = Scratch(tile, later(tile, ROWS * VECTORS * lanes), listed, later(listed, told.some_panels * (3 * VECTORS * lanes + 2)))
+    for group in range(own.first // told.tiles, (own.last + told.tiles - 1) // told.tiles):
+        low, high = max(0, own.first - group * told.tiles), min(told.tiles, own.last - group * told.tiles)
+        rows = Range(low * ROWS, min(told.rows, high * ROWS))
+        planes = Matrix(later(address(x), group * told.channels * told.plane), told.plane)
+        sums = Matrix(later(address(y), told.origin + group * told.rows * told.out_plane), told.out_plane)
+        begin = told.factor + group * told.factor_group - start * told.factor_packed
+        factor = Factor(later(address(w), begin), told.factor_row, told.factor_step)
+        for q in range(some.first, some.last, told.some_panels):
+            block = Range(q, min(some.last, q + told.some_panels))
+            extra = later(address(bias), group * told.rows)
+            strange |= multiply_panels(planes, factor, sums, extra, told, axes, rows, block, how, of)
+    leave_slot(address(taken), slot)
     return strange

@@ -6,22 +6,25 @@ gradient, rows of the output; in the weight gradient of few rows or channels als
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv.gemm.few import PACKED, few_products
-from windowgrad.kernels.conv.gemm.products import products
+from windowgrad.kernels.conv.gemm.layout import Layout, layouts
+from windowgrad.kernels.conv.gemm.packing import pack_tiles
+from windowgrad.kernels.conv.gemm.products import ADDS, RELU, products
 from windowgrad.kernels.conv.gemm.weight import weight_products
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.range_check import any_strange
 from windowgrad.kernels.conv.shapes import Pass, Way, fill_unseen
-from windowgrad.kernels.conv.share import parts, room, shared
+from windowgrad.kernels.conv.share import helpers, parts, room, shared
+from windowgrad.kernels.runtime.threads import is_worth
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 
-FEW_PANELS = 24
-"""With fewer panels of pixels, threads share the rows."""
-FEW_TILES = 4
-"""Where so few tiles of rows use pixels that lie in order, they are read where they stand."""
+MANY_PANELS = 6
+"""For each thread: with so many panels of pixels, threads share them, each several times; with fewer, rows."""
 MOST_TAPS, MOST_SUMS = 256, 1 << 15
 """Of `few_products`: the sums, a vector each, stay in the second cache or close to it."""
 FEW_PIXELS, SOME_PIXELS = 512, 1024
@@ -60,31 +63,53 @@ def up_to(count: int, several: int) -> int:
 # --- how ---------------------------------------------------------------------------------------------------------
 
 
-def multiply(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
+def multiply(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool, relu: bool = False) -> int:
     fill_unseen(one, bias, y, adds)
-    panel, tiles = plan.panel(y.itemsize), -(-one.rows // ROWS)
-    panels = [-(-one.images * gather.pixels // panel) for gather in one.gathers]
-    most = max(panels, default=0)
-    by_rows = most < FEW_PANELS and one.groups * tiles > 1
-    count = one.groups * tiles if by_rows else most
+    strange, how = 0, adds * ADDS | relu * RELU
+    for layout in layouts(one, y.itemsize):
+        most = max(1, plan.WEIGHTS // (layout.k * ROWS * y.itemsize)) if layout.packs else layout.tiles
+        for start in range(0, layout.tiles, most):
+            strange |= multiply_tiles(one, layout, x, w, bias, y, (start, min(most, layout.tiles - start)), how)
+    return strange
 
-    def task(first: int, last: int) -> int:
-        strange = 0
-        for gather, all_panels in zip(one.gathers, panels, strict=True):
-            some = plan.blocks(y.itemsize, one.rows, one.channels, len(gather.places), all_panels)
-            share: tuple[int, ...] = 0, one.groups * one.rows, first * all_panels // count, last * all_panels // count
-            if by_rows:
-                low, high = (tile // tiles * one.rows + min(one.rows, tile % tiles * ROWS) for tile in (first, last))
-                share = low, high, 0, all_panels
-            k = some[0] * some[1]
-            cells = k * (some[2] + some[3] * panel) + 4 * WIDE_BYTES + ROWS * panel
-            scratch = room.get(cells, y.dtype, some[3] * (3 * panel + 2) + 3 * some[1] * panel)
-            blocks = *some, gather.in_order and one.rows <= FEW_TILES * ROWS
-            args = gather.axes, gather.out_axes, (gather.places, *one.weight), one.sizes, blocks, (*share, adds)
-            strange |= int(products(x, w, y, bias, scratch, *args))
-        return strange
 
-    return shared(task, count, one.work)
+def multiply_tiles(
+    one: Pass, layout: Layout, x: Array, w: Array, bias: Array, y: Array, part: tuple[int, int], how: int
+) -> int:
+    """So many tiles from the first on, of all panels."""
+    (start, tiles), threads, factor = part, helpers(one.work), w
+    own = layout.k * ROWS * tiles if layout.packs else 0
+    cells, lists = room.get(own + threads * layout.slot_cells, y.dtype, threads * layout.slot_lists)
+    if own:
+        factor, cells = cells[:own], cells[own:]
+        sizes = one.rows, one.channels, start
+        shared(partial(pack_tiles, w, factor, layout.places, layout.weight, sizes), tiles, own * y.itemsize)
+    count = layout.panels
+    if threads > 1:
+        many = count // (MANY_PANELS * threads)
+        count = threads * min(4, many) if many else -min(threads, tiles) if tiles >= threads else min(threads, count)
+    given = x, factor, y, bias, cells, lists, room.taken[:threads], layout.told, start, tiles, layout.panels, count, how
+    return shared(partial(products, *given), abs(count), one.work)
+
+
+def ready_to_multiply(one: Pass, dtype: Any) -> Callable[[Array, Array, Array, Array], int] | None:
+    """`multiply` of fresh sums, for a small pass with one grid of pixels, on one thread: all but the kernel calls is done."""
+    found = layouts(one, dtype.itemsize)
+    if is_worth(one.work) or one.has_unseen or len(found) != 1:
+        return None
+    layout = found[0]
+    own = layout.k * ROWS * layout.tiles if layout.packs else 0
+    cells, lists, told, sizes = own + layout.slot_cells, layout.slot_lists, layout.told, (one.rows, one.channels, 0)
+    whole = 0, layout.tiles, layout.panels, 1, 0, 0, 1
+
+    def call(x: Array, w: Array, bias: Array, y: Array) -> int:
+        space, listed = room.get(cells, dtype, lists)
+        if own:
+            pack_tiles(w, space, layout.places, layout.weight, sizes, 0, layout.tiles)
+            w, space = space, space[own:]
+        return products(x, w, y, bias, space, listed, room.taken, told, *whole)  # type: ignore[no-any-return]
+
+    return call
 
 
 def sum_pixels(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
@@ -130,6 +155,6 @@ def pixels_at_once(images: int, pixels: int, lanes: int) -> tuple[int, int]:
     return 1, up_to(-(-pixels // parts), lanes)
 
 
-PRODUCTS = Way("products", always, multiply)
+PRODUCTS = Way("products", always, multiply, ready=ready_to_multiply, ends=True)
 FEW_WEIGHT = Way("few_weight", may_sum_few, sum_few, leaves_tiles_empty)
 WEIGHT_PRODUCTS = Way("weight_products", always, sum_pixels)

@@ -1,1 +1,1 @@
-"""Windows of one cell: products of matrices that are read where they are."""
+"""Windows of one cell: the weight gradient as a product of matrices that are read where they are."""

@@ -1,15 +1,15 @@
-"""Windows of one cell, as products of matrices: when that may be done, and how threads share it.
+"""The weight gradient of windows of one cell, as a product of matrices: when that may be done, and how threads share it.
 
-The kernels are in `products.py`. Threads share panels of columns, or tiles of rows where there are fewer than MANY panels.
+The kernel is in `products.py`. Threads share panels of columns, or tiles of rows where there are fewer than MANY panels.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from windowgrad.kernels.conv.plan import Array, Shape, panel
-from windowgrad.kernels.conv.pointwise.products import TURNED, by_columns, by_pixels, by_rows
-from windowgrad.kernels.conv.shapes import Kernel, Pass, Way
+from windowgrad.kernels.conv.plan import Array, panel
+from windowgrad.kernels.conv.pointwise.products import TURNED, by_pixels
+from windowgrad.kernels.conv.shapes import Pass, Way
 from windowgrad.kernels.conv.share import room, shared
 from windowgrad.kernels.vector.registers import ROWS, WIDE_BYTES
 
@@ -43,11 +43,6 @@ def fits(rows: int, columns: int, itemsize: int) -> bool:
     return rows >= ROWS and (columns >= panel(itemsize) or columns % (WIDE_BYTES // itemsize) == 0)
 
 
-def may_multiply(one: Pass, itemsize: int) -> bool:
-    """`by_rows`, `by_columns`: a window of one cell, and tiles that cover a plane of all rows (see `is_pointwise`, `fits`)."""
-    return is_pointwise(one) and fits(one.rows, one.pixels, itemsize)
-
-
 def may_multiply_pixels(one: Pass, itemsize: int) -> bool:
     """`by_pixels`: a window of one cell, and tiles that cover the weight (see `is_pointwise`, `fits`)."""
     return is_pointwise(one) and fits(one.rows, one.channels, itemsize)
@@ -60,30 +55,17 @@ def sums_long_rows(one: Pass) -> bool:
 # --- how ---------------------------------------------------------------------------------------------------------
 
 
-def multiply(kernel: Kernel, a: Array, b: Array, y: Array, bias: Array, adds: bool, sizes: Shape, work: int) -> int:
-    """y = the product of a and b by one of the kernels, whose `sizes` are images, rows, k and columns; gives strange lanes."""
-    _, rows, k, columns = sizes
-    tiles, length = -(-rows // ROWS), panel(y.itemsize)
-    panels = -(-columns // length)
-    by_panels = panels >= MANY
-    cells = min(k, TURNED) * length + WIDE_BYTES if kernel is by_pixels else k + 4 * WIDE_BYTES
+def multiply_pixels(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
+    tiles, length = -(-one.rows // ROWS), panel(gw.itemsize)
+    panels = -(-one.channels // length)
+    by_panels, none = panels >= MANY, np.zeros(one.rows, gw.dtype)
+    cells, sizes = min(one.pixels, TURNED) * length + WIDE_BYTES, (one.images, one.rows, one.pixels, one.channels)
 
     def task(first: int, last: int) -> int:
-        share = (0, tiles, first, last, int(adds)) if by_panels else (first, last, 0, panels, int(adds))
-        return int(kernel(a, b, y, bias, room.get(cells, y.dtype)[0], sizes, share))
+        share = (0, tiles, first, last) if by_panels else (first, last, 0, panels)
+        return int(by_pixels(g, x, gw, none, room.get(cells, gw.dtype)[0], sizes, share))
 
-    return shared(task, panels if by_panels else tiles, work)
-
-
-def multiply_plane(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
-    sizes = one.images, one.rows, one.channels, one.pixels
-    return multiply(by_columns if one.back else by_rows, w, x, y, bias, adds, sizes, one.work)
+    return shared(task, panels if by_panels else tiles, one.work)
 
 
-def multiply_pixels(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
-    sizes, none = (one.images, one.rows, one.pixels, one.channels), np.zeros(one.rows, gw.dtype)
-    return multiply(by_pixels, g, x, gw, none, False, sizes, one.work)
-
-
-POINTWISE = Way("pointwise", may_multiply, multiply_plane)
 POINTWISE_WEIGHT = Way("pointwise_weight", may_multiply_pixels, multiply_pixels, sums_long_rows)

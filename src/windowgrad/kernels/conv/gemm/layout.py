@@ -1,0 +1,296 @@
+"""How a pass of conv/gemm is blocked, as one array of integers that its kernels are told.
+
+All of it follows from shapes and the size of a number, and is found once for each. A call from Python with one array takes less
+time than with the dozens of numbers that stand in it (`Told`).
+
+Where the cells of a panel stand (`place`):
+
+    PACKED    copied for each tap, so that a panel has a row of pixels for each k. No lane is lost where a row of pixels ends.
+    BOXED     copied once, into a box with zeros between rows and planes; each tap is a load from elsewhere in the box. Pixels
+              are numbered as cells of the box are, so the lanes between two rows are computed and not used. Cells that a stride
+              leaves between pixels have a box of their own: one for each phase of the stride.
+    IN_PLACE  not copied: pixel o meets cell o, and all its channels are a plane apart. Panels with pixels of two images are
+              PACKED.
+
+A box copies less and computes more: it is chosen where few rows use what is copied (`is_boxed`).
+
+    rows of 3 pixels, 3 taps each, a padding of 1, in a box:    0 a b c 0 d e f 0 g h i 0        pitch 4: a zero serves two rows
+    pixels                                                        0 1 2 . 3 4 5 . 6 7 8          . is a lane that is not used
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from windowgrad.kernels.conv import plan
+from windowgrad.kernels.conv.plan import Array, Gather, Shape
+from windowgrad.kernels.conv.shapes import Pass
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
+
+PACKED, BOXED, IN_PLACE = range(3)
+
+PIECE = 4.0
+"""Copying a vector takes as long as so many products of vectors."""
+FEW_PANELS = 4
+"""With so few panels of pixels, the weight is read where it stands, if its numbers lie there as k runs."""
+SHORT, FEW_TILES = 80, 8
+"""A panel of so many k stays in the first cache while so many tiles use it. With more tiles, whole rows of y are written in
+one go, which memory likes better: 32 channels to 948, on 28×28, take 0.7 of the time."""
+FEW_ROWS = 32
+"""So few rows read pixels that lie in order where they stand, though planes may lie so that they crowd in the caches."""
+CROWDED = 2048
+"""Bytes: planes that are a multiple of it apart use few lines of the caches."""
+
+
+class Told(NamedTuple):
+    """What kernels are told. Sizes are in cells; what ends with `_at` is the place of a list in the array itself."""
+
+    rows: int
+    """Of a group; `tiles` of them are its tiles of ROWS rows."""
+    tiles: int
+    channels: int
+    taps: int
+    plane: int
+    out_plane: int
+    image: int
+    """How far images are apart in x; `out_image`, in y."""
+    out_image: int
+    origin: int
+    """Where pixel 0 of y stands."""
+    pixels: int
+    """Of all images, with the lanes that are not used."""
+    place: int
+    some_channels: int
+    """How much is taken at a time: channels, taps and panels."""
+    some_taps: int
+    some_panels: int
+    boxes: int
+    """For BOXED: how many there are, how long each is, how many cells it has before the first pixel of a block, how many
+    cells all images have in a box."""
+    box: int
+    lead: int
+    all_cells: int
+    factor: int
+    """The number of row r and product k of tile t of group g is at factor + g · factor_group + t · factor_tile + r · factor_row
+    + k · factor_step. Where the weight is packed, `factor_tile` times the first tile that is packed is less."""
+    factor_group: int
+    factor_tile: int
+    factor_row: int
+    factor_step: int
+    factor_packed: int
+    in_rank: int
+    in_at: int
+    """grid, size, step, and the taps or the phases of boxes: see `InAxes`."""
+    out_rank: int
+    out_at: int
+    """grid, the part of it that is real, move: see `OutAxes`."""
+    places_at: int
+    """Where the cells of k stand, from the first of the panel on: `places` of them for the place, then those of PACKED."""
+    places: int
+    slot_cells: int
+    """Scratch memory of a thread."""
+    slot_lists: int
+    by_panel: int
+    """Whether all tiles of a panel are computed before the next panel, not all panels of a tile before the next tile."""
+
+
+class Layout(NamedTuple):
+    """What kernels are told, and what Python has to know: panels, tiles and k in all, and whether the weight is packed."""
+
+    told: Array
+    panels: int
+    tiles: int
+    k: int
+    slot_cells: int
+    slot_lists: int
+    packs: bool
+    places: Array
+    weight: Shape
+    """How far groups, rows and channels are apart in the weight."""
+
+
+class Box(NamedTuple):
+    """Boxes for the pixels of a gather: the sides of the box, phases of the stride, and for each tap its phase and shift."""
+
+    grid: Shape
+    phases: tuple[Shape, ...]
+    taps: tuple[tuple[int, int], ...]
+    pixels: int
+    lead: int
+    halo: int
+
+
+# --- boxes -------------------------------------------------------------------------------------------------------
+
+
+def box_of(gather: Gather, images: int) -> Box:
+    """Sides are long enough for the zeros that a tap meets before and after a row; both are the same zeros."""
+    grid, size, step, table = (a.tolist() for a in gather.own_axes)
+    rank = len(grid)
+    taps = [table[i : i + rank] for i in range(0, len(table), rank)]
+    sides = []
+    for axis in range(rank):
+        side = grid[axis]
+        for tap in taps:
+            shift, phase = divmod(tap[axis], step[axis])
+            cells = -(-(size[axis] - phase) // step[axis])
+            side = max(side, cells, grid[axis] + shift, cells - shift)
+        sides.append(side)
+    strides = plan.strides(tuple(sides))
+    phases = tuple(dict.fromkeys(tuple(t % s for t, s in zip(tap, step, strict=True)) for tap in taps))
+    shifts = [sum(t // s * n for t, s, n in zip(tap, step, strides, strict=True)) for tap in taps]
+    places = [phases.index(tuple(t % s for t, s in zip(tap, step, strict=True))) for tap in taps]
+    last = sum((n - 1) * s for n, s in zip(grid, strides, strict=True))
+    lead = max(0, -min(shifts))
+    return Box(
+        tuple(sides),
+        phases,
+        tuple(zip(places, shifts, strict=True)),
+        (images - 1) * math.prod(sides) + last + 1,
+        lead,
+        lead + max(0, *shifts),
+    )
+
+
+def is_boxed(one: Pass, gather: Gather, box: Box, budget: int, length: int) -> bool:
+    """Whether a box takes less time than packing: fewer copies, but more lanes. `budget`: cells for all boxes of a channel."""
+    taps, boxes = len(gather.places), len(box.phases)
+    if taps > plan.STEPS or boxes * (2 * box.halo + length) > budget:
+        return False
+    row, side = int(gather.own_axes[0][-1]), box.grid[-1]
+    panels, all_panels = one.images * gather.pixels / length, box.pixels / length
+    some = min(all_panels, (budget / boxes - box.halo) / length)
+    packing = PIECE * (VECTORS + length / row)
+    copying = PIECE * (VECTORS + length / side) * boxes / taps * (1 + box.halo / length / some)
+    rows = VECTORS * max(one.rows, 4 / VECTORS)
+    return all_panels * (rows + copying) < panels * (rows + packing)
+
+
+# --- the weight --------------------------------------------------------------------------------------------------
+
+
+def factor_in_place(one: Pass, gather: Gather) -> tuple[int, ...] | None:
+    """The fields from `factor` on for a weight that is read where it stands; None where that is not possible."""
+    group, row, channel = one.weight
+    places, taps = gather.places, len(gather.places)
+    in_order = bool((np.diff(places) == 1).all()) and channel == taps
+    if not in_order and taps > 1:
+        return None
+    return int(places[0]), group, ROWS * row, row, 1 if in_order else channel, 0
+
+
+def factor_packed(tiles: int, k: int) -> tuple[int, ...]:
+    return 0, tiles * k * ROWS, k * ROWS, 1, ROWS, k * ROWS
+
+
+# --- all of it ---------------------------------------------------------------------------------------------------
+
+
+def layouts(one: Pass, itemsize: int) -> tuple[Layout, ...]:
+    """Of each grid of pixels; limits are part of what is remembered, for tests change them."""
+    return _layouts(one, itemsize, plan.STEPS, plan.PANELS)
+
+
+@lru_cache(maxsize=1024)
+def _layouts(one: Pass, itemsize: int, steps: int, panels: int) -> tuple[Layout, ...]:
+    return tuple(layout(one, gather, itemsize) for gather in one.gathers)
+
+
+class Copied(NamedTuple):
+    """What of a layout depends on where the cells of a panel stand; names are those of `Told`."""
+
+    place: int
+    pixels: int
+    axes: tuple[Array, ...]
+    outs: tuple[Array, ...]
+    some_panels: int
+    boxes: int
+    box: int
+    lead: int
+    all_cells: int
+    places: list[int]
+    cells: int
+    """Of the copy, and how many `pieces` are listed for it."""
+    pieces: int
+
+
+def boxed(one: Pass, gather: Gather, box: Box, some_channels: int, itemsize: int) -> Copied:
+    length, lanes, boxes = plan.panel(itemsize), WIDE_BYTES // itemsize, len(box.phases)
+    budget, again = plan.PANELS // itemsize // some_channels, some_channels < one.channels
+    most = min(-(-box.pixels // length), panels_of_sums(one.rows, itemsize, again))
+    some_panels = max(1, min(most, (budget // boxes - box.halo) // length))
+    cells = -(-(some_panels * length + box.halo + lanes) // lanes) * lanes
+    shifts = [number * cells + box.lead + shift for number, shift in box.taps]
+    places = [c * boxes * cells + shift for c in range(some_channels) for shift in shifts]
+    (real, size, step, _), grid, row = gather.own_axes, np.array(box.grid), box.grid[-1]
+    pieces = boxes * (-(-cells // row) + 1) * -(-row // lanes)
+    return Copied(
+        BOXED,
+        box.pixels,
+        (grid, size, step, np.array(box.phases).reshape(-1)),
+        (grid, real, gather.move),
+        some_panels,
+        boxes,
+        cells,
+        box.lead,
+        one.images * math.prod(box.grid),
+        places,
+        some_channels * boxes * cells,
+        pieces,
+    )
+
+
+def packed(one: Pass, gather: Gather, place: int, some_channels: int, some_taps: int, itemsize: int) -> Copied:
+    """PACKED or IN_PLACE."""
+    length, pixels, k = plan.panel(itemsize), one.images * gather.pixels, some_channels * some_taps
+    again = k < one.channels * len(gather.places)
+    most = min(-(-pixels // length), panels_of_sums(one.rows, itemsize, again))
+    some_panels, (grid, move, _) = max(1, min(most, plan.PANELS // (k * length * itemsize))), gather.out_axes
+    places = [c * one.cells for c in range(k)] if place == IN_PLACE else packed_places(k, length)
+    outs, cells = (grid, grid, move), some_panels * k * length
+    return Copied(place, pixels, gather.axes, outs, some_panels, 0, 0, 0, 0, places, cells, some_taps * length)
+
+
+def packed_places(k: int, length: int) -> list[int]:
+    return [i * length for i in range(k)]
+
+
+def copied(one: Pass, gather: Gather, some_channels: int, some_taps: int, itemsize: int) -> Copied:
+    if gather.in_order and (one.rows <= FEW_ROWS or one.cells * itemsize % CROWDED):
+        return packed(one, gather, IN_PLACE, some_channels, some_taps, itemsize)
+    box = box_of(gather, one.images)
+    if is_boxed(one, gather, box, plan.PANELS // itemsize // some_channels, plan.panel(itemsize)):
+        return boxed(one, gather, box, some_channels, itemsize)
+    return packed(one, gather, PACKED, some_channels, some_taps, itemsize)
+
+
+def layout(one: Pass, gather: Gather, itemsize: int) -> Layout:
+    length, lanes, taps = plan.panel(itemsize), WIDE_BYTES // itemsize, len(gather.places)
+    k, tiles = one.channels * taps, -(-one.rows // ROWS)
+    some_channels, some_taps = plan.steps(one.channels, taps)
+    steps, copy = some_channels * some_taps, copied(one, gather, some_channels, some_taps, itemsize)
+    panels = -(-copy.pixels // length)
+    own = factor_in_place(one, gather) if panels <= FEW_PANELS else None
+    slot_cells = -(-(ROWS * length + copy.cells + 2 * lanes) // lanes) * lanes
+    slot_lists = copy.some_panels * (3 * length + 2) + 3 * copy.pieces + 1
+    lists = *copy.axes, *copy.outs, np.array(copy.places), np.array(packed_places(steps, length))
+    starts = np.cumsum([len(Told._fields), *map(len, lists)]).tolist()
+    told = (
+        *(one.rows, tiles, one.channels, taps, one.cells, one.pixels),
+        *(one.groups * one.channels * one.cells, one.groups * one.rows * one.pixels, gather.out_axes[2], copy.pixels),
+        *(copy.place, some_channels, some_taps, copy.some_panels, copy.boxes, copy.box, copy.lead, copy.all_cells),
+        *(own or factor_packed(tiles, k)),
+        *(len(copy.axes[0]), starts[0], len(copy.outs[0]), starts[4], starts[7], len(copy.places)),
+        *(slot_cells, slot_lists, int(steps <= SHORT and tiles <= FEW_TILES)),
+    )  # in the order of `Told`
+    numbers = np.concatenate([np.array(Told._make(told)), *lists]).astype(np.int64)
+    return Layout(numbers, panels, one.groups * tiles, k, slot_cells, slot_lists, own is None, gather.places, one.weight)
+
+
+def panels_of_sums(rows: int, itemsize: int, again: bool) -> int:
+    """So many panels of all rows stay in the second cache until the next block of k is added to them, if there is one."""
+    return max(4, plan.PANELS // (rows * plan.panel(itemsize) * itemsize)) if again else 1 << 30

@@ -1,0 +1,94 @@
+"""How conv/gemm copies pixels, reads the weight and cuts its work changes no bit of a result."""
+
+import numpy as np
+import pytest
+
+from support.conv_ways import LANES, PANEL, ROLES, case, drawn
+from windowgrad.geometry import Sliding
+from windowgrad.kernels.conv import plan
+from windowgrad.kernels.conv.exact import FORWARD, WEIGHT
+from windowgrad.kernels.conv.gemm import layout
+from windowgrad.kernels.conv.gemm.layout import BOXED, IN_PLACE, PACKED, Told, layouts
+from windowgrad.kernels.conv.gemm.ways import PRODUCTS
+from windowgrad.params import ConvParams
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_remembered():
+    yield
+    layout._layouts.cache_clear()
+
+
+def told(one, itemsize):
+    return [Told._make(each.told[: len(Told._fields)].tolist()) for each in layouts(one, itemsize)]
+
+
+def summed(made, role, dtype):
+    out = np.full(made.arrays[role].size, np.nan, dtype)
+    PRODUCTS.compute(made.conv.told(role), *made.operands(role), made.bias[role], out, False)
+    return out
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["dense", "pointwise"])
+def test_each_place_of_the_pixels_and_the_weight_gives_the_same_bits(kind, dtype, monkeypatch):
+    """Also where a call would not choose it: it is chosen by how long it takes, and may be wherever it can be."""
+    seen, itemsize = set(), np.dtype(dtype).itemsize
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 77])
+        made = case(*drawn(rng, kind), dtype, rng, rng.standard_normal)
+        for role in (role for role in ROLES.values() if role != WEIGHT):
+            found = []
+            for boxed, few in ((False, 0), (True, 0), (False, 1 << 30), (True, 1 << 30)):
+                monkeypatch.setattr(
+                    layout, "is_boxed", lambda one, gather, *_, boxed=boxed: boxed and len(gather.places) <= 384
+                )
+                monkeypatch.setattr(layout, "FEW_PANELS", few)
+                layout._layouts.cache_clear()
+                seen |= {(each.place, each.factor_packed > 0) for each in told(made.conv.told(role), itemsize)}
+                found.append(summed(made, role, dtype).tobytes())
+            assert all(one == found[0] for one in found), (kind, seed, role)
+    places = (PACKED, BOXED) if kind == "dense" else (PACKED, BOXED, IN_PLACE)
+    assert seen == {(place, packs) for place in places for packs in (False, True)}
+
+
+def shapes(window, ins, outs, images, *size):
+    return ConvParams(window), (images, ins, *size), (outs, ins, *window.kernel)
+
+
+EDGES = {
+    # what is chosen, for shapes on both sides of a limit
+    "few rows use what is copied": (Sliding((3, 3), 1, 1), 16, 8, 4, (14, 14), BOXED),
+    "many rows use it": (Sliding((3, 3), 1, 1), 16, 512, 4, (14, 14), PACKED),
+    "more taps than are summed at a time": (Sliding((plan.STEPS + 1,), 1), 2, 2, 1, (plan.STEPS + 99,), PACKED),
+    "as many": (Sliding((plan.STEPS,), 1), 2, 2, 1, (plan.STEPS + 99,), BOXED),
+    "boxes would be too large": (Sliding((3, 3, 3), 1, 1), 64, 2, 1, (9, 300, 300), PACKED),
+    "one cell": (Sliding((1, 1), 1), 16, 512, 4, (14, 15), IN_PLACE),
+    "one cell, planes that crowd in the caches": (Sliding((1, 1), 1), 16, 512, 4, (32, 32), PACKED),
+    "the same, few rows": (Sliding((1, 1), 1), 16, 8, 4, (32, 32), IN_PLACE),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_where_pixels_stand(name):
+    window, ins, outs, images, size, place = EDGES[name]
+    made = case(*shapes(window, ins, outs, images, *size), np.float32, np.random.default_rng(0))
+    assert {each.place for each in told(made.conv.told(FORWARD), 4)} == {place}
+
+
+@pytest.mark.parametrize(
+    ("window", "size"),
+    [
+        (Sliding((33,), 1, ((16, 0),)), (33,)),
+        (Sliding((3,), 1, ((2, 0),), 2), (97,)),
+        (Sliding((5,), 1, ((2, 7),)), (2 * PANEL + 5,)),
+        (Sliding((3, 3), (2, 1), ((0, 5), (4, 1)), (1, 2)), (7, LANES + 3)),
+    ],
+    ids=str,
+)
+def test_pixels_are_real_where_a_box_is_longer_than_the_grid(window, size):
+    """Found by random calls: a box of one axis was taken for the grid of the outputs."""
+    rng = np.random.default_rng(0)
+    made = case(*shapes(window, 3, 2, 2, *size), np.float32, rng)
+    assert {each.place for each in told(made.conv.told(FORWARD), 4)} == {BOXED}
+    assert (summed(made, FORWARD, np.float32) == made.with_bias(FORWARD, made.exact(FORWARD))).all()
