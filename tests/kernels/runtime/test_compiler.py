@@ -5,6 +5,7 @@ import gc
 import numba
 import numpy as np
 import pytest
+from numba.core.base import BaseContext
 from numba.core.compiler import run_frontend
 from numba.core.ir import Inst
 from numba.core.types.functions import BaseFunction
@@ -80,7 +81,8 @@ def test_a_kernel_may_call_one_that_was_loaded_from_the_cache(folder):
 
 def test_numba_is_as_it_was_after_a_kernel_is_compiled_and_after_one_cannot_be():
     def now():
-        return _OverloadFunctionTemplate._get_jit_decorator, BaseFunction.get_call_type, Inst._rec_list_vars, gc.get_threshold()
+        theirs = _OverloadFunctionTemplate._get_jit_decorator, BaseFunction.get_call_type
+        return theirs, Inst._rec_list_vars, BaseContext.get_abi_sizeof, gc.get_threshold()
 
     before = now()
 

@@ -26,6 +26,7 @@ import numba
 from llvmlite.binding import Linkage
 from numba import _dynfunc
 from numba.core import ir
+from numba.core.base import BaseContext
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
@@ -193,7 +194,7 @@ class KernelCompiler(PartCompiler):
 
 @contextmanager
 def own_ways() -> Iterator[None]:
-    """Of what is typed within: overloads such as `min` are compiled as parts, no call is typed twice, no constant searched.
+    """Of what is typed within: overloads such as `min` are compiled as parts, no call is typed and no size found twice.
 
     Only one thread types anything at a time, the one that holds the compiler's lock.
     """
@@ -201,6 +202,7 @@ def own_ways() -> Iterator[None]:
         (_OverloadFunctionTemplate, "_get_jit_decorator", lambda template: part_jit),
         (BaseFunction, "get_call_type", known_type),
         (ir.Inst, "_rec_list_vars", variables),
+        (BaseContext, "get_abi_sizeof", known_size),
     )
     before = [getattr(owner, name) for owner, name, _ in places]
     for owner, name, ours in places:
@@ -218,6 +220,8 @@ known: dict[Any, Any] = {}
 flags_seen: dict[int, tuple[Any, int]] = {}
 flags_numbers: dict[Any, int] = {}
 list_variables = ir.Inst._rec_list_vars
+size_of = BaseContext.get_abi_sizeof
+sizes: dict[str, int] = {}
 NO_VARIABLES = frozenset((str, int, float, bool, NoneType, ir.Loc, FunctionType, BuiltinFunctionType))
 OBJECTS = 100_000
 
@@ -253,6 +257,17 @@ def variables(statement: Any, value: Any) -> list[Any]:
             found.append(each)
         elif type(each) not in NO_VARIABLES:
             found.extend(statement._rec_list_vars(each))
+    return found
+
+
+def known_size(context: Any, kind: Any) -> int:
+    """The bytes of a value. Numba has LLVM read a module for that, for each variable. A name may mean different types."""
+    text = str(kind)
+    found = sizes.get(text)
+    if found is None:
+        found = size_of(context, kind)
+        if "%" not in text:
+            sizes[text] = found
     return found
 
 
