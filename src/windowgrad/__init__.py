@@ -1,7 +1,7 @@
 """Pooling and convolution in any dimension, with an executable specification."""
 
 from windowgrad import autograd, dispatch, errors, functional, geometry, nn, ops, params, spec
-from windowgrad.autograd import Tape, Var, check_grads, grad, hvp, jacobian, jvp, value_and_grad, vjp
+from windowgrad.autograd import Tape, Var, check_grads, directional, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from windowgrad.autograd.arrays import *  # noqa: F403  # as below
 from windowgrad.autograd.arrays import __all__ as _array_functions
 from windowgrad.bridges import torch_import_hook as _torch_import_hook
@@ -23,6 +23,7 @@ __all__ = [
     "WindowgradError",
     "autograd",
     "check_grads",
+    "directional",
     "dispatch",
     "errors",
     "functional",
@@ -30,6 +31,7 @@ __all__ = [
     "get_buffer_cap",
     "get_num_threads",
     "grad",
+    "hessian",
     "hvp",
     "jacobian",
     "jvp",

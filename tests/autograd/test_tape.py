@@ -176,7 +176,7 @@ def test_indices_of_a_recorded_maximum_are_plain():
 def test_names_are_unique_and_values_are_numbers():
     tape = wg.Tape()
     tape.leaf(1.0, name="x")
-    with pytest.raises(wg.OptionError, match="name='x': must be a string, different from the names"):
+    with pytest.raises(wg.OptionError, match="name='x': must be a string, different from the other names"):
         tape.leaf(2.0, name="x")
     with pytest.raises(wg.KindError, match="value: must be a NumPy array, not str"):
         tape.leaf("x")

@@ -229,7 +229,7 @@ DERIVATIVES = [
         "an array as the name of a leaf",
         lambda: tape().leaf(1.0, name=np.ones(2)),
         wg.OptionError,
-        "name=array([1., 1.]): must be a string, different from the names of the other leaves",
+        "name=array([1., 1.]): must be a string, different from the other names on the tape",
     ),
     Bad(
         "an array as requires_grad",

@@ -59,6 +59,28 @@ def tape_leaf(value: Any, name: Any, requires_grad: Any) -> Any:
     return str(wg.Tape().leaf(value, name, requires_grad).tape)
 
 
+def call_has_aux(f: Any, has_aux: Any, x: Any) -> Any:
+    return wg.value_and_grad(f, has_aux=has_aux)(x)
+
+
+def call_hessian(f: Any, argnums: Any, x: Any) -> Any:
+    return wg.hessian(f, argnums)(x)
+
+
+def tape_leaves(tree: Any, name: Any, requires_grad: Any) -> Any:
+    tape = wg.Tape()
+    return str(tape.leaves(tree, name, requires_grad)), str(tape)
+
+
+def tape_named(name: Any, key: Any) -> Any:
+    tape = wg.Tape()
+    x = tape.leaf(np.ones(2), name="leaf")
+    with tape.named(name):
+        wg.exp(x)
+    tape.name(key, "other")
+    return tape.to_svg(), tape.backward(wg.sum(tape.var(1))).tree(x)
+
+
 def tape_var(key: Any) -> Any:
     return values.TAPE.var(key)
 
@@ -170,6 +192,7 @@ CALLABLE = ("object", "int", "np.float32", "wg.max_pool")
 
 OWN = [
     *(call_grad, call_value_and_grad, call_vjp, call_jacobian, call_check_grads, wg.jvp, wg.hvp),
+    *(call_has_aux, call_hessian, wg.directional, tape_leaves, tape_named),
     *(
         tape_leaf,
         tape_var,

@@ -138,7 +138,9 @@ SHAPES = "(4, 4); (5,); (2, 4, 5, 5); (2, 1, 4, 4); [6, 6]; (3, 3, 3); np.array(
 FITTING: dict[str, str] = {
     **dict.fromkeys(("x", "a", "b", "value", "logits", "target", "g", "dx", "primal", "tangent", "other"), ARRAYS),
     **dict.fromkeys(("kernel_size", "kernel", "output_size"), SIZES),
-    **dict.fromkeys(("ceil_mode", "return_indices", "keepdims", "count_include_pad", "requires_grad", "timed"), FLAGS),
+    **dict.fromkeys(
+        ("ceil_mode", "return_indices", "keepdims", "count_include_pad", "requires_grad", "timed", "has_aux"), FLAGS
+    ),
     **dict.fromkeys(("spatial", "in_shape", "shape"), SHAPES),
     **dict.fromkeys(("params", "grads", "tree"), TREES),
     **dict.fromkeys(

@@ -24,6 +24,17 @@ def described(tape: Tape, node: int) -> str:
     return f"{node} {tape.nodes[node].name}: {kind(tape.nodes[node].value)}"
 
 
+def titled(tape: Tape) -> list[Node]:
+    """The nodes under the names by which they are shown: one that was named also says its operator, `stem = conv2d`."""
+    operators = tape._names.operators
+    return [
+        node._replace(name=f"{node.name} = {operators[i]}" if not node.name.endswith(f"/{operators[i]}") else node.name)
+        if i in operators
+        else node
+        for i, node in enumerate(tape.nodes)
+    ]
+
+
 USUAL = {"padding": 0, "dilation": 1, "ceil_mode": False, "output_padding": 0}  # on every axis, and then not shown
 
 
@@ -49,7 +60,7 @@ def is_usual(field: Field[Any], value: Any) -> bool:
 
 
 def rows(tape: Tape) -> Iterator[tuple[str, ...]]:
-    for i, node in enumerate(tape.nodes):
+    for i, node in enumerate(titled(tape)):
         told = options(node.params)
         yield (
             str(i),
@@ -83,7 +94,7 @@ def table(tape: Tape) -> str:
 def dot(tape: Tape) -> str:
     """The graph in Graphviz's language: an edge from each parent to its child."""
     lines = ["digraph tape {", '  node [shape=box, fontname="Helvetica"];']
-    for i, node in enumerate(tape.nodes):
+    for i, node in enumerate(titled(tape)):
         label = f"{i} {node.name}\\n{kind(node.value)}".replace('"', "'")
         style = "" if node.requires_grad else ", style=dashed"
         lines.append(f'  {i} [label="{label}"{", shape=ellipse" if not node.parents else ""}{style}];')
@@ -150,7 +161,7 @@ def cut(name: str, most: int = 40) -> str:
 
 def svg(tape: Tape) -> str:
     """The graph as a picture: leaves are round, constants dashed, and the options of an operator show under the pointer."""
-    nodes, row = tape.nodes, ranked(tape.nodes)
+    nodes, row = titled(tape), ranked(tape.nodes)
     places = placed(nodes, row)
     boxes = [places[i][0] + width(node) / 2 for i, node in enumerate(nodes)]
     right = max((*boxes, *(x for x, _ in places.values())), default=0) + 2 * ACROSS

@@ -8,18 +8,21 @@ grads = tape.backward(loss)        # grads[x], grads["x"]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from windowgrad.arguments import flag, is_int
-from windowgrad.autograd import drawing
+from windowgrad.autograd import drawing, trees
 from windowgrad.autograd.gradients import Gradients
+from windowgrad.autograd.names import Names
 from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, pulled, pulled_at, step_name, zeros_like
 from windowgrad.autograd.tracer import Tracer, as_value, next_level
 from windowgrad.dispatch import run, run_saving
-from windowgrad.errors import KindError, MissingError, OptionError, WindowError, WindowgradError, show
+from windowgrad.errors import KindError, MissingError, WindowError, WindowgradError, show
+from windowgrad.errors import place as position
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
@@ -104,7 +107,7 @@ class Tape:
         self.nodes: list[Node] = []
         self.level = next_level()
         self._timed = flag("timed", timed)
-        self._names: dict[str, int] = {}
+        self._names = Names()
         self._mixes = False
 
     @classmethod
@@ -116,15 +119,60 @@ class Tape:
 
     def leaf(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Var:
         """A new variable of the tape. The array is not copied: do not write to it while the tape is in use."""
-        if name is not None and (not isinstance(name, str) or name in self._names):
-            raise OptionError(f"name={show(name)}: must be a string, different from the names of the other leaves")
+        full = None if name is None else self._names.free(name)
         needed = flag("requires_grad", requires_grad)
-        var = self._append(Node(name or "leaf", as_value("value", value), requires_grad=needed))
-        if name is not None:
-            self._names[name] = var.id
+        var = self._append(Node(full or "leaf", as_value("value", value), requires_grad=needed))
+        if full is not None:
+            self._names.set(full, var.id)
         return var
 
-    def leaves(self, values: Iterable[Any]) -> list[Var]:
+    def leaves(self, tree: Any, name: str | None = None, requires_grad: bool = True) -> Any:
+        """Variables for all arrays of nested tuples, lists, dicts and dataclasses, in the same structure.
+
+        With a `name`, each has it and its position: `params[0]['weight']`. `Gradients.tree` gives the gradients as a tree.
+
+        >>> tape = wg.Tape()
+        >>> params = tape.leaves({"w": np.ones(2), "b": np.zeros(2)}, name="params")
+        >>> tape.backward(wg.sum(3 * params["w"] + params["b"])).tree(params)
+        {'w': array([3., 3.]), 'b': array([1., 1.])}
+        """
+        values, structure = trees.values("tree", tree)
+        needed, prefix = flag("requires_grad", requires_grad), None if name is None else self._names.free(name)
+        names = [None if prefix is None else f"{name}{position(path)}" for path in structure.paths()]
+        for each in filter(None, names):
+            self._names.free(each)
+        return trees.unflatten(structure, [self.leaf(v, n, needed) for v, n in zip(values, names, strict=True)])
+
+    @contextmanager
+    def named(self, name: str) -> Iterator[None]:
+        """Name what is recorded in a `with` block: its last node `name`, the others `name/…`. Blocks nest: `body/stem`.
+
+        >>> tape = wg.Tape()
+        >>> x = tape.leaf(np.array([1.0, -2.0]), name="x")
+        >>> with tape.named("stem"):
+        ...     y = wg.relu(x * 3)
+        >>> [node.name for node in tape.nodes]
+        ['x', 'stem/multiply', 'stem']
+        >>> tape.backward(wg.sum(y * y))["stem"]
+        array([6., 0.])
+        """
+        began = len(self.nodes)
+        with self._names.within(name) as full:
+            yield
+        self._names.name_block(self.nodes, full, began)
+
+    def name(self, var: Var | int, name: str) -> None:
+        """Name the node of a variable; `backward` then gives its gradient too, as `grads[name]`."""
+        node = self.find(var, range(len(self.nodes)))
+        self._names.rename(self.nodes, node, self._names.free(name))
+
+    def __copy__(self) -> Tape:
+        """An independent tape with the same nodes; its variables are those of `var`."""
+        tape = Tape(timed=self._timed)
+        tape.nodes, tape._names, tape._mixes = self.nodes.copy(), self._names.copy(), self._mixes
+        return tape
+
+    def checked_leaves(self, values: Iterable[Any]) -> list[Var]:
         """Variables without a name, of arrays that have been checked before."""
         return [self._append(new(Node, ("leaf", value, *LEAF))) for value in values]
 
@@ -192,7 +240,7 @@ class Tape:
         return self._append(new(Node, fields)), index
 
     def backward(self, out: Var, grad: Any = None, of: Iterable[Var | int | str] | None = None) -> Gradients:
-        """The gradients of ⟨grad, out⟩ with respect to every leaf that requires one, or to the variables `of`.
+        """The gradients of ⟨grad, out⟩ with respect to the variables `of`: by default leaves that require one, and named nodes.
 
         `grad` is 1 by default, and then `out` must be a scalar. `backward` may be called several times.
         """
@@ -207,7 +255,8 @@ class Tape:
         elif isinstance(grad, Var) and grad.tape is self:
             said = "belongs to this tape, which does not record its own backward pass; nest wg.grad or wg.jvp instead"
             raise KindError(f"grad: {grad!r} {said}")
-        wanted = [i for i, node in enumerate(self.nodes) if node.requires_grad and not node.parents]
+        named = set(self._names.ids.values())
+        wanted = [i for i, node in enumerate(self.nodes) if node.requires_grad and (not node.parents or i in named)]
         if of is not None and (isinstance(of, (str, Var)) or not isinstance(of, Iterable) or getattr(of, "ndim", 1) == 0):
             raise KindError(f"of={show(of)}: must be a list of variables, ids or names, not {type(of).__name__}")
         asked = wanted if of is None else [self.find(key, range(len(self.nodes))) for key in of]
@@ -240,7 +289,7 @@ class Tape:
         """The id of a node given by its variable, its name or its id."""
         if isinstance(key, Var) and key.tape is not self:
             raise KindError(f"{key!r} belongs to another tape")
-        node = key.id if isinstance(key, Var) else self._names.get(key, -1) if isinstance(key, str) else key
+        node = key.id if isinstance(key, Var) else self._names.ids.get(key, -1) if isinstance(key, str) else key
         if not is_int(node) or int(node) not in among:
             raise MissingError(f"{show(key)}: no such node; must be a variable, an id or a name")
         return int(node)
