@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Integral
+from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
 
-from windowgrad.errors import KindError
+from windowgrad.errors import KindError, OptionError, show
 from windowgrad.spec import scalar
 
 
@@ -41,6 +41,7 @@ def whole_power(a: Any, n: int) -> Any:
     """a·a·…·a in the fewest products of squares."""
     if isinstance(a, (float, np.floating)):  # rounded once
         return float_power(a, n)
+    refuse_long(a, n)
     result, square = None, a
     while n:
         if n & 1:
@@ -48,6 +49,20 @@ def whole_power(a: Any, n: int) -> Any:
         n >>= 1
         square = square * square if n else square
     return 1 if result is None else result
+
+
+MOST_BITS = 1 << 24
+"""Of an exact power: more takes seconds for each cell."""
+
+
+def refuse_long(a: Any, n: int) -> None:
+    """An exact power may have more digits than there is memory."""
+    while hasattr(a, "tangent"):  # a dual number is as long as its value
+        a = a.value
+    if isinstance(a, Rational):
+        bits = max(abs(int(a.numerator)).bit_length(), int(a.denominator).bit_length())
+        if bits > 1 and bits * n > MOST_BITS:
+            raise OptionError(f"the exact power {show(n)} of {bits} bits would have more than {MOST_BITS} bits; use floats")
 
 
 def float_power(a: Any, p: float) -> Any:

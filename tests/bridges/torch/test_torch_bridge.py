@@ -237,8 +237,8 @@ REFUSED = {
         r"x: must be a tensor like the others, not ndarray",
     ),
     "the meta device": (
-        lambda: wg.max_pool2d(torch.ones(4, 4, device="meta"), 2),
-        r"x on the meta device: has no data to compute with \[max_pool2d\(x: torch\.float32\(4, 4\)",
+        lambda: wg.conv1d(torch.ones(1, 2, 4, device="meta"), torch.ones(3, 2, 2)),
+        r"x on the meta device: has no data to compute with \[conv1d\(x: torch\.float32\(1, 2, 4\)",
     ),
     "a sparse tensor": (
         lambda: wg.max_pool2d(torch.eye(4).to_sparse(), 2),

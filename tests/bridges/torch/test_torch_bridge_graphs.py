@@ -93,6 +93,24 @@ def test_dynamic_shapes_and_channels_last_compile():
         assert torch.equal(pool(torch.ones(size, size)), torch.full((size // 2, size // 2), 2.0))
 
 
+def test_one_graph_serves_every_batch_size():
+    """Two for 13 sizes: a batch of one is always a graph of its own. Values and gradients are those of the network."""
+    network, graphs = Network(), []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return torch._dynamo.lookup_backend("aot_eager")(graph, inputs)
+
+    torch._dynamo.reset()
+    step = torch.compile(network, fullgraph=True, dynamic=True, backend=backend)
+    for size in range(1, 14):
+        x = torch.randn(size, 2, 10, 10)
+        assert torch.equal(step(x), network(x))
+        got, wanted = (torch.autograd.grad(f(x).sum(), network.weight)[0] for f in (step, network))
+        assert torch.equal(got, wanted)
+    assert len(graphs) == 2
+
+
 def test_autocast_is_seen_by_the_compiler():
     x, w = torch.randn(1, 2, 6), torch.randn(3, 2, 2, requires_grad=True)
 
@@ -207,6 +225,15 @@ def test_an_exported_program_is_stored_read_and_trained():
     check_trains(stored.module(), network, torch.randn_like(x))
 
 
+def test_an_exported_program_takes_any_batch_size():
+    network = Network()
+    batch = {"x": {0: torch.export.Dim("batch")}}
+    stored = torch.export.export(network, (torch.randn(4, 2, 10, 10),), dynamic_shapes=batch).module()
+    for size in (1, 3, 9):
+        x = torch.randn(size, 2, 10, 10)
+        assert torch.equal(stored(x), network(x))
+
+
 def test_a_traced_program_keeps_the_operators_and_trains():
     network, x = Network(), torch.randn(2, 2, 10, 10)
     check_trains(torch.jit.trace(network, x), network, torch.randn_like(x))
@@ -265,3 +292,19 @@ def test_fake_tensors_have_no_cells_and_need_none():
         x = torch.empty(2**20, 2**10, 64, 64)  # a terabyte
         y = values(wg.max_pool2d(x, 2, return_indices=True))
     assert y.shape == (2**20, 2**10, 32, 32)
+
+
+def test_meta_tensors_have_a_shape_and_need_no_data():
+    x = torch.empty(2**20, 2, 64, 64, device="meta", requires_grad=True)
+    w = torch.empty(3, 2, 3, 3, device="meta", dtype=torch.float64)
+    y, found = wg.max_pool2d(x, 2, return_indices=True)
+    z = wg.conv2d(wg.avg_pool2d(x, 2), w, padding=1)
+    for tensor, shape, dtype in ((y, (2**20, 2, 32, 32), torch.float32), (z, (2**20, 3, 32, 32), torch.float64)):
+        assert (tensor.shape, tensor.dtype, tensor.device.type) == (shape, dtype, "meta")
+    assert (found.shape, found.dtype) == (y.shape, torch.int64)
+    (y.sum() + z.sum()).backward()
+    assert (x.grad.shape, x.grad.device.type) == (x.shape, "meta")
+    with pytest.raises(wg.WindowError, match="kernel_size=65 on axis 0: the window covers 65 cells"):
+        wg.max_pool2d(x, 65)
+    with pytest.raises(wg.KindError, match="x on the meta device: has no data to compute with"):
+        wg.conv2d(x, torch.ones(3, 2, 3, 3))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from windowgrad.arguments import MOST_AXES, is_int
+from windowgrad.autograd.arrays.records import broadcast
 from windowgrad.autograd.arrays.rules import Array, native_op
 from windowgrad.dispatch import run
 from windowgrad.dtypes import is_float
@@ -140,11 +141,8 @@ def check_range(entry: Any, axis: int, x: Shape) -> None:
 
 
 def together(shapes: Sequence[Shape]) -> Shape:
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        said = ", ".join(map(str, shapes))
-        raise IndexingError(f"index with arrays of shapes {said}: cannot be broadcast together") from None
+    said = ", ".join(map(str, shapes))
+    return reduce(partial(broadcast, f"index with arrays of shapes {said}"), shapes)
 
 
 def index(x: Any, key: Any) -> Any:

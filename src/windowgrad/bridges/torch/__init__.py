@@ -14,6 +14,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
 from windowgrad.bridges.torch import graph, recorded
+from windowgrad.bridges.torch.memory import WithoutDataError, are_without_data
 from windowgrad.bridges.torch.rules import RULES, applied, are_unwatched, ordinary, spread
 from windowgrad.dispatch import argument_names
 from windowgrad.errors import KindError
@@ -41,7 +42,11 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     facts = op.facts
     if rule == "forward" and facts is not None and params.lasting and are_unwatched(arrays):
         casts = facts.autocasts and torch.is_autocast_enabled("cpu")
-        return ordinary(op, params, autocast(arrays) if casts else arrays)
+        try:
+            return ordinary(op, params, autocast(arrays) if casts else arrays)
+        except WithoutDataError:
+            if not are_without_data(arrays):
+                raise  # and else by its shape, below
     if facts is None:  # an array operator
         use = INSTEAD.get(op.name, f"torch.{op.name}")
         raise KindError(f"{op.name}: not supported on PyTorch tensors, only window operators are; use {use}")

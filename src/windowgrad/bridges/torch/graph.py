@@ -18,7 +18,7 @@ from windowgrad import geometry, params
 from windowgrad.bridges.torch.formats import has_channels_last, strides_of
 from windowgrad.bridges.torch.memory import Tensors, on_numpy, result_dtypes
 from windowgrad.ops import meaning
-from windowgrad.params import Params
+from windowgrad.params import ConvParams, PadParams, Params, PoolParams, UnpadParams
 from windowgrad.spec.op import Op
 
 RECORDS = {name: record for room in (geometry, params) for name, record in vars(room).items() if isinstance(record, type)}
@@ -41,10 +41,9 @@ def computed(op: str, rule: str, params: str, needs: str, tensors: Sequence[torc
 @computed.register_fake
 def _(op: str, rule: str, params: str, needs: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     operator, record = meaning(op), read(params)
-    shapes = [tuple(map(int, tensor.shape)) for tensor in tensors]
+    shapes = [tuple(tensor.shape) for tensor in tensors]
     inputs = shapes[: {"jvp": len(shapes) // 2, "vjp": len(shapes) - 1}.get(rule, len(shapes))]
-    out = record.out_shape(*inputs)
-    record.check(*inputs)
+    out = out_shape(record, inputs)
     made = [shape for shape, need in zip(inputs, wanted(needs), strict=True) if need] if rule == "vjp" else [out, out]
     dtypes = result_dtypes(operator, rule, [tensor.dtype for tensor in tensors], wanted(needs))
     last = has_channels_last(record, tensors)
@@ -52,6 +51,28 @@ def _(op: str, rule: str, params: str, needs: str, tensors: Sequence[torch.Tenso
         tensors[0].new_empty_strided(shape, strides_of(shape, last), dtype=dtype)
         for shape, dtype in zip(made, dtypes, strict=False)
     ]
+
+
+def out_shape(record: Params, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The operator's own rule. Sizes of leading axes may be unknown: they come out as they are, and are not asked for.
+
+    Other sizes become numbers here, so that a compiled graph is one of these sizes only.
+    """
+    x, *others = inputs
+    free = len(x) - bound_axes(record, len(x)) if not others or isinstance(record, ConvParams) else 0
+    known = [(*(1,) * free, *map(int, x[free:])), *(tuple(map(int, shape)) for shape in others)]
+    out = record.out_shape(*known)
+    record.check(*known)
+    return (*x[:free], *out[free:])
+
+
+def bound_axes(record: Params, rank: int) -> int:
+    """How many of the last axes of x a shape rule looks at: the spatial ones, and the channels of a convolution."""
+    if isinstance(record, PoolParams):
+        return min(record.geometry.rank, rank)
+    if isinstance(record, ConvParams):
+        return min(record.window.rank + 1, rank)
+    return min(len(record.padding), rank) if isinstance(record, (PadParams, UnpadParams)) else rank
 
 
 def wanted(needs: str) -> tuple[bool, ...]:

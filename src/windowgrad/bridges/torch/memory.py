@@ -25,6 +25,15 @@ TENSORS: dict[np.dtype[Any], torch.dtype] = {np.dtype(name): getattr(torch, name
 COMPUTED = {dtype: array for array, dtype in TENSORS.items()} | {torch.bfloat16: np.dtype(np.float32)}
 
 
+class WithoutDataError(KindError):
+    """A tensor of the meta device among others: it has a shape, and no data."""
+
+
+def are_without_data(tensors: Tensors) -> bool:
+    """Whether all are of the meta device: results have a shape and a dtype only."""
+    return all(tensor.is_meta for tensor in tensors)
+
+
 def on_numpy(
     op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence[bool] = (), saved: torch.Tensor | None = None
 ) -> Any:
@@ -80,7 +89,7 @@ def refusal(op: Op, rule: str, tensors: Tensors) -> KindError:
     """The error for tensors whose memory NumPy cannot read."""
     for name, tensor in zip(argument_names(op, rule, len(tensors)), tensors, strict=True):
         if tensor.device.type == "meta":
-            return KindError(f"{name} on the meta device: has no data to compute with")
+            return WithoutDataError(f"{name} on the meta device: has no data to compute with")
         if tensor.device.type != "cpu":
             return KindError(f"{name} on {tensor.device}: only CPU tensors are supported; call {name}.cpu()")
         if tensor.layout != torch.strided:

@@ -18,7 +18,7 @@ from torch.overrides import has_torch_function
 
 from windowgrad.bridges.torch.batches import is_old_batch, mapped, mapped_as_before, places
 from windowgrad.bridges.torch.graph import stepped
-from windowgrad.bridges.torch.memory import Tensors, on_numpy, on_numpy_saving, value_dtype
+from windowgrad.bridges.torch.memory import Tensors, are_without_data, on_numpy, on_numpy_saving, value_dtype
 from windowgrad.dispatch import asked
 from windowgrad.ops import routed
 from windowgrad.params import Params
@@ -38,7 +38,7 @@ def are_plain(tensors: Sequence[torch.Tensor]) -> bool:
 
 def evaluated(op: Op, rule: str, params: Params, tensors: Sequence[torch.Tensor], needs: Sequence[bool] = ()) -> Any:
     """The rule, without its derivatives: on the memory of plain tensors, else as a step of whoever is watching."""
-    if are_plain(tensors):
+    if are_plain(tensors) and not are_without_data(tensors):
         if is_old_batch(tensors):
             opened = places(op, rule, needs, len(tensors))
             return mapped_as_before(lambda *each: evaluated(op, rule, params, each, needs), opened, tensors)
