@@ -1,5 +1,7 @@
 """Pooling and convolution in any dimension, with an executable specification."""
 
+import sys as _sys
+
 from windowgrad import autograd, dispatch, errors, functional, geometry, nn, ops, params, spec
 from windowgrad.autograd import Tape, Var, check_grads, directional, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from windowgrad.autograd.arrays import *  # noqa: F403  # as below
@@ -48,6 +50,7 @@ __all__ = [
 ]
 
 _torch_import_hook.mark_when_imported([getattr(functional, name) for name in _functions])
+_torch_import_hook.wrap_when_imported(_functions, [_sys.modules[__name__], functional])
 
 
 def __getattr__(name: str) -> str:

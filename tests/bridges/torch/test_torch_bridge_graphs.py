@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -9,11 +10,13 @@ import textwrap
 import pytest
 import torch
 import torch._dynamo
+import torch.fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, jvp, vmap
 
 import windowgrad as wg
 from support.torch_bridge_cases import PLANES, as_tuple, name, values
+from windowgrad import functional
 from windowgrad.bridges import torch_import_hook
 from windowgrad.bridges.torch.graph import read, spelled
 from windowgrad.geometry import Adaptive, Global, Sliding
@@ -232,6 +235,29 @@ def test_an_exported_program_takes_any_batch_size():
     for size in (1, 3, 9):
         x = torch.randn(size, 2, 10, 10)
         assert torch.equal(stored(x), network(x))
+
+
+class Named(Network):
+    def forward(self, x):
+        return functional.avg_pool2d(wg.conv2d(x, self.weight, padding=1), kernel_size=2)
+
+
+@pytest.mark.parametrize("network", [Network(), Named()], ids=lambda network: type(network).__name__)
+def test_a_symbolic_trace_has_a_node_for_each_function(network):
+    traced, x = torch.fx.symbolic_trace(network), torch.randn(2, 2, 10, 10)
+    called = [node.target for node in traced.graph.nodes if node.op == "call_function"]
+    assert called[-2:] in ([wg.conv2d, wg.smooth_max_pool2d], [wg.conv2d, wg.avg_pool2d])
+    check_trains(traced, network, x)
+    check_trains(pickle.loads(pickle.dumps(traced)), network, x)
+
+
+def test_the_first_trace_may_come_before_everything_else():
+    run_alone("""
+        import windowgrad as wg
+        import torch
+        traced = torch.fx.symbolic_trace(lambda x: wg.max_pool2d(x, 2) + 1)
+        assert torch.equal(traced(torch.ones(4, 4)), torch.full((2, 2), 2.0))
+    """)
 
 
 def test_a_traced_program_keeps_the_operators_and_trains():
