@@ -61,7 +61,12 @@ COMMON = {
     "empty": Argument("Empty", '"zero"', 'what a window with no real cell gives: "zero", or an error ("raise").'),
     "count_include_pad": Argument("bool", "True", "True counts padded cells as zeros, False leaves them out."),
     "divisor_override": Argument("int | None", "None", "an integer to divide by instead."),
-    "beta": Argument("Any", "", "β, a real number other than 0: how sharp the maximum is."),
+    "beta": Argument(
+        "Any",
+        "",
+        "β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no axes or "
+        "with one entry for each entry of the axis before the windows, it has a derivative.",
+    ),
     "norm_type": Argument("float", "", "p, a finite number of at least 1."),
     "rank": Argument("int", "", "how many of the last axes are pooled."),
     "keepdims": Argument("bool", "True", "True keeps the pooled axes with length 1, False removes them."),
@@ -198,11 +203,23 @@ def body(family: Family, rank: int | None) -> Iterator[str]:
         "global": f"{'' if rank else 'rank, '}keepdims{given}",
     }[family.windows]
     options += "," if ", " not in options else ""
+    if "beta" in family.options:
+        yield from sharpened(family, rank, options)
     if "return_indices" in family.arguments:
         yield f"        return {constant}(x, ({options}), out, return_indices)"
     else:
         yield f"        y: A = {constant}(x, ({options}), out)"
         yield "        return y"
+
+
+def sharpened(family: Family, rank: int | None, options: str) -> Iterator[str]:
+    """The lines for a β that is an array, which is an input of an operator of its own."""
+    make = {"sliding": "windows", "adaptive": "bins", "global": "everything"}[family.windows]
+    known = [] if family.windows == "global" and rank is None else [str(rank)]
+    told = ", ".join([*known, *(name for name in options.split(", ") if name != "beta")])
+    yield "        if is_array(beta):"
+    yield f"            learned: A = sharpened({public_name(family, rank)!r}, {make}(SharpParams, {told}), x, beta, out)"
+    yield "            return learned"
 
 
 def docstring(op: Op, family: Family, rank: int | None) -> str:
@@ -306,9 +323,10 @@ from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
 from windowgrad.functional.pooling import pooling
 from windowgrad.functional.records import bins, conv_params, everything, kernel_of, transpose_params, windows
+from windowgrad.functional.sharpness import is_array, sharpened
 from windowgrad.functional.signatures import A, Bins, Empty, Named, Pair, Ties
 from windowgrad.ops import called
-from windowgrad.params import {records}
+from windowgrad.params import SharpParams, {records}
 """
 """Of these, the ones that a module has no use for are taken out again."""
 

@@ -42,6 +42,11 @@ def float_of(dtype: DType) -> DType:
     return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
 
 
+def float_of_first(dtype: DType, *_: DType) -> DType:
+    """The same of the first of several inputs."""
+    return float_of(dtype)
+
+
 def derivative_of(primal: DType, given: DType) -> DType:
     """A derivative has the dtype of what it belongs to; beside integers, that of the tangent or gradient it is made from."""
     return primal if is_float(primal) else float_of(given)

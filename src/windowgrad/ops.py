@@ -15,9 +15,9 @@ from functools import partial
 from types import MappingProxyType
 
 from windowgrad.dispatch import run
-from windowgrad.dtypes import conv_dtype, float_of, unchanged
+from windowgrad.dtypes import conv_dtype, float_of, float_of_first, unchanged
 from windowgrad.facts import Facts, Family, Kernels
-from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding, pnorm, unpooling
+from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding, pnorm, sharpness, unpooling
 from windowgrad.spec.op import Op
 
 # --- kernels: imported when the first one is needed, for that loads Numba -------------------------------------------
@@ -56,6 +56,12 @@ def lp_kernels() -> Kernels:
     from windowgrad.kernels.pool.lp import entry
 
     return Kernels(entry.lp_forward, entry.lp_jvp, entry.lp_vjp)
+
+
+def sharp_kernels() -> Kernels:
+    from windowgrad.kernels.pool.smooth import sharp
+
+    return Kernels(sharp.sharp_forward, sharp.sharp_jvp, sharp.sharp_vjp)
 
 
 def conv_kernels() -> Kernels:
@@ -337,6 +343,9 @@ LP = Facts(
     partial_results="p-norm",
     kernel_options=((2,), (3,)),
 )
+SHARP = Facts(
+    sharp_kernels, float_of_first, writes_out=False, chooses_gradients=True, derivative_reads=("x", "beta"), kernel_options=()
+)
 CONVOLUTION = Facts(
     conv_kernels,
     conv_dtype,
@@ -365,6 +374,7 @@ MEANINGS: tuple[Op, ...] = (
     replace(mean.OP, facts=MEAN),
     replace(logsumexp.OP, facts=SMOOTH),
     replace(pnorm.OP, facts=LP),
+    replace(sharpness.OP, facts=SHARP),
     replace(convolution.CONV, facts=CONVOLUTION),
     replace(convolution.CONV_TRANSPOSE, facts=TRANSPOSED),
     replace(unpooling.OP, facts=UNPOOL),

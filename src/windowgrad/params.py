@@ -18,7 +18,7 @@ import numpy as np
 from windowgrad.arguments import Pairs, as_int, counted, flag, ints, pairs
 from windowgrad.dtypes import machine_float
 from windowgrad.errors import KindError, OptionError, WindowError, show
-from windowgrad.geometry import Geometry, Sliding, resized
+from windowgrad.geometry import Geometry, Global, Sliding, resized
 
 Shape = tuple[int, ...]
 
@@ -135,6 +135,34 @@ class SmoothParams(PoolParams):
 
     def machine(self) -> SmoothParams:
         return self if self.lasting else replace(self, beta=machine_float("beta", self.beta))
+
+
+@dataclass(frozen=True)
+class SharpParams(PoolParams):
+    """The same with β as an input: one number, or one for each entry of the axis before the windows."""
+
+    count_include_pad: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "count_include_pad", flag("count_include_pad", self.count_include_pad))
+
+    @property
+    def kept_axes(self) -> int:
+        """How many axes of the output come after that of the channels."""
+        return len(self.geometry.grid((1,) * self.geometry.rank)) if isinstance(self.geometry, Global) else self.geometry.rank
+
+    def out_shape(self, *shapes: Shape) -> Shape:
+        x, beta = shapes
+        lead, _ = self.geometry.split(x)
+        if beta and beta != lead[-1:]:
+            each = f" or ({show(lead[-1])},), one for each entry of the axis before the windows" if lead else ""
+            raise WindowError(f"beta of shape {show(beta)}: must be (){each}")
+        return self.geometry.out_shape(x)
+
+    def check_dtypes(self, *dtypes: np.dtype[Any]) -> None:
+        if dtypes[1].kind == "b":
+            raise KindError("beta: unsupported dtype bool; must be real numbers")
 
 
 def _check_beta(beta: Any) -> None:

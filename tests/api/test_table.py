@@ -55,7 +55,7 @@ def test_a_layer_has_the_arguments_of_its_function_with_their_defaults(family):
     layer, function = (inspect.signature(f).parameters for f in (getattr(wg.nn, family.layer), getattr(wg, family.name)))
     expected = {name: p.default for name, p in function.items() if name not in ("x", "weight", "bias", "return_indices", "out")}
     expected |= {"keepdims": False} if "keepdims" in expected else {}
-    given = {name: p.default for name, p in layer.items() if name not in ("out_channels", "bias")}
+    given = {name: p.default for name, p in layer.items() if name not in ("out_channels", "bias", "learn_beta")}
     if "weight" in function:
         given.pop("kernel_size")
     assert given == expected

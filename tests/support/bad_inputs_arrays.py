@@ -77,8 +77,8 @@ CASES = [
     Bad(
         "beta an array",
         lambda: wg.smooth_max_pool2d(X, 2, beta=np.array([1.0, 2.0])),
-        wg.KindError,
-        "beta=array([1., 2.]): must be a real number, not an array of shape (2,)"
+        wg.WindowError,
+        "beta of shape (2,): must be () or (3,), one for each entry of the axis before the windows"
         " [smooth_max_pool2d(x: float32(3, 8, 8), kernel_size=2, beta: float64(2,))]",
     ),
     Bad(

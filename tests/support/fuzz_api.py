@@ -211,7 +211,15 @@ OWN = [
     *(sgd_update, adam_update, optimiser_init, nn.load, nn.load_extra, wg.set_num_threads, wg.set_buffer_cap),
     *(operator_forward, operator_vjp, operator_jvp, geometry_out_shape, geometry_taps),
     *(geometry.Sliding, geometry.Adaptive, geometry.Global),
-    *(params.MaxParams, params.MinParams, params.MeanParams, params.SmoothParams, params.ConvParams, params.TransposeParams),
+    *(
+        params.MaxParams,
+        params.MinParams,
+        params.MeanParams,
+        params.SmoothParams,
+        params.SharpParams,
+        params.ConvParams,
+        params.TransposeParams,
+    ),
     *(params.PadParams, params.ExtendParams, params.UnpadParams, params.UnpoolParams),
 ]
 

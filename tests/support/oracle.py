@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.geometry import Adaptive, Geometry, Sliding
-from windowgrad.params import MinParams
+from windowgrad.params import MinParams, SmoothParams
 
 Place = tuple[int, ...]
 
@@ -133,6 +133,16 @@ def lp_forward(params: Any, x: Any) -> Any:
     return pooled(params, x, value)
 
 
+def sharp_forward(params: Any, x: Any, beta: Any) -> Any:
+    """Channel by channel with a number."""
+    channel = x.ndim - params.geometry.rank - 1
+    numbers = np.broadcast_to(beta, x.shape[channel : channel + 1]) if beta.ndim else beta.reshape(1)
+    records = [SmoothParams(params.geometry, number, params.count_include_pad) for number in numbers]
+    if not beta.ndim:
+        return smooth_forward(records[0], x)
+    return np.stack([smooth_forward(one, x.take(c, channel)) for c, one in enumerate(records)], channel)
+
+
 def conv_forward(params: Any, x: Any, w: Any, bias: Any = None) -> Any:
     """Each output from its own cells: a padded one, or one past the end, is a zero."""
     window, outs = params.window, w.shape[0] // params.groups
@@ -201,6 +211,7 @@ FORWARD = {
     "avg_pool": mean_forward,
     "smooth_max_pool": smooth_forward,
     "lp_pool": lp_forward,
+    "sharp_smooth_max_pool": sharp_forward,
     "conv": conv_forward,
     "conv_transpose": transpose_forward,
     "pad": pad_forward,

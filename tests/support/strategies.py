@@ -29,6 +29,7 @@ from windowgrad.params import (
     MeanParams,
     MinParams,
     PadParams,
+    SharpParams,
     SmoothParams,
     TransposeParams,
     UnpadParams,
@@ -215,6 +216,14 @@ def lp_params(draw: st.DrawFn, geometry: Geometry) -> LpParams:
     return LpParams(geometry, draw(st.sampled_from([1, 2, 3, 2.5])))
 
 
+@st.composite
+def sharpened(draw: st.DrawFn) -> tuple[SharpParams, Shapes]:
+    params, (shape,) = draw(pooled(smooth_params))
+    lead = shape[: len(shape) - params.geometry.rank]
+    channels = lead[-1:] if lead and draw(st.booleans()) else ()
+    return SharpParams(params.geometry, params.count_include_pad), (shape, channels)
+
+
 def biased(draw: st.DrawFn, x: Sequence[int], w: Sequence[int], channels: int) -> Shapes:
     """The shapes of x and weight, and a bias or none."""
     return (tuple(x), tuple(w), (channels,)) if draw(st.booleans()) else (tuple(x), tuple(w))
@@ -291,6 +300,7 @@ SITUATIONS: dict[str, st.SearchStrategy[tuple[Any, Shapes]]] = {
     "avg_pool": pooled(mean_params),
     "smooth_max_pool": pooled(smooth_params),
     "lp_pool": pooled(lp_params),
+    "sharp_smooth_max_pool": sharpened(),
     "conv": convolutions(),
     "conv_transpose": transposed_convolutions(),
     "pad": paddings(PadParams),
@@ -308,6 +318,7 @@ ORDINARY: dict[str, tuple[Any, Shapes]] = {
     "avg_pool": (MeanParams(PLAIN), ((2, 3, 4, 5),)),
     "smooth_max_pool": (SmoothParams(PLAIN, 2), ((2, 3, 4, 5),)),
     "lp_pool": (LpParams(PLAIN, 2), ((2, 3, 4, 5),)),
+    "sharp_smooth_max_pool": (SharpParams(PLAIN), ((2, 3, 4, 5), (3,))),
     "conv": (ConvParams(PLAIN), ((2, 3, 4, 5), (6, 3, 2, 2), (6,))),
     "conv_transpose": (TransposeParams(PLAIN), ((2, 3, 4, 5), (3, 6, 2, 2), (6,))),
     "pad": (PadParams(((1, 2), (0, 1))), ((2, 3, 4, 5),)),
@@ -318,11 +329,20 @@ ORDINARY: dict[str, tuple[Any, Shapes]] = {
 """By operator: one plain call in the plane, with a batch of two."""
 
 
+def each_of(change: Callable[[Any], Any], array: Any) -> Any:
+    """The array with each cell changed, also where it has no axes."""
+    changed = np.empty(array.shape, dtype=object)
+    changed.reshape(-1)[:] = [change(cell) for cell in array.reshape(-1)]
+    return changed
+
+
 @st.composite
 def cases(draw: st.DrawFn, op: Op, scalars: Cells, tangents: Cells | None = None) -> tuple[Any, Any, Any, Any]:
     """(params, inputs, tangents like the inputs, gradient like the output)."""
     params, shapes = draw(SITUATIONS[op.name])
     xs, dxs = ([draw(arrays(shape, kind)) for shape in shapes] for kind in (scalars, tangents or scalars))
+    if isinstance(params, SharpParams):
+        xs[1] = each_of(lambda b: (b + 1 if b >= 0 else b - 1) if b == b else b, xs[1])
     if isinstance(params, UnpoolParams):
         xs[1] = draw(indices(params, shapes[1]))
     return params, xs, dxs, draw(arrays(params.out_shape(*shapes), tangents or scalars))

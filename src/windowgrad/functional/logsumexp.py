@@ -13,9 +13,10 @@ from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
 from windowgrad.functional.pooling import pooling
 from windowgrad.functional.records import bins, everything, windows
+from windowgrad.functional.sharpness import is_array, sharpened
 from windowgrad.functional.signatures import A, Bins, Named
 from windowgrad.ops import called
-from windowgrad.params import SmoothParams
+from windowgrad.params import SharpParams, SmoothParams
 
 __all__ = [
     "adaptive_smooth_max_pool",
@@ -62,7 +63,8 @@ def smooth_max_pool(
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *pool_out_shape(…)) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -72,6 +74,15 @@ def smooth_max_pool(
     [[5.064, 7.064], [13.064, 15.064]]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened(
+                "smooth_max_pool",
+                windows(SharpParams, None, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad),
+                x,
+                beta,
+                out,
+            )
+            return learned
         y: A = SMOOTH_MAX_POOL(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
         return y
     except WindowgradError as error:
@@ -108,7 +119,8 @@ def smooth_max_pool1d(
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *pool_out_shape(…)) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -118,6 +130,15 @@ def smooth_max_pool1d(
     [1.063, 3.063, 5.063]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened(
+                "smooth_max_pool1d",
+                windows(SharpParams, 1, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad),
+                x,
+                beta,
+                out,
+            )
+            return learned
         y: A = SMOOTH_MAX_POOL1D(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
         return y
     except WindowgradError as error:
@@ -154,7 +175,8 @@ def smooth_max_pool2d(
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *pool_out_shape(…)) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -164,6 +186,15 @@ def smooth_max_pool2d(
     [[5.064, 7.064], [13.064, 15.064]]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened(
+                "smooth_max_pool2d",
+                windows(SharpParams, 2, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad),
+                x,
+                beta,
+                out,
+            )
+            return learned
         y: A = SMOOTH_MAX_POOL2D(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
         return y
     except WindowgradError as error:
@@ -200,7 +231,8 @@ def smooth_max_pool3d(
         dilation: distance between neighbouring cells of a window.
         ceil_mode: True adds a last window that hangs over the end, if it starts before the end.
         count_include_pad: True counts padded cells as zeros, False leaves them out.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *pool_out_shape(…)) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -210,6 +242,15 @@ def smooth_max_pool3d(
     [[[7.073]]]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened(
+                "smooth_max_pool3d",
+                windows(SharpParams, 3, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad),
+                x,
+                beta,
+                out,
+            )
+            return learned
         y: A = SMOOTH_MAX_POOL3D(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
         return y
     except WindowgradError as error:
@@ -234,7 +275,8 @@ def adaptive_smooth_max_pool(
     Arguments:
         x: an array (…, *spatial); all axes before these are batch.
         output_size: how many bins: one per axis; None keeps an axis.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *output_size) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -244,6 +286,9 @@ def adaptive_smooth_max_pool(
     [[15.073]]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened("adaptive_smooth_max_pool", bins(SharpParams, None, output_size), x, beta, out)
+            return learned
         y: A = ADAPTIVE_SMOOTH_MAX_POOL(x, (output_size, beta), out)
         return y
     except WindowgradError as error:
@@ -268,7 +313,8 @@ def adaptive_smooth_max_pool1d(
     Arguments:
         x: an array (…, length); all axes before these are batch.
         output_size: how many bins: an integer, or one per axis; None keeps an axis.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *output_size) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -278,6 +324,9 @@ def adaptive_smooth_max_pool1d(
     [5.073]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened("adaptive_smooth_max_pool1d", bins(SharpParams, 1, output_size), x, beta, out)
+            return learned
         y: A = ADAPTIVE_SMOOTH_MAX_POOL1D(x, (output_size, beta), out)
         return y
     except WindowgradError as error:
@@ -302,7 +351,8 @@ def adaptive_smooth_max_pool2d(
     Arguments:
         x: an array (…, height, width); all axes before these are batch.
         output_size: how many bins: an integer, or one per axis; None keeps an axis.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *output_size) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -312,6 +362,9 @@ def adaptive_smooth_max_pool2d(
     [[15.073]]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened("adaptive_smooth_max_pool2d", bins(SharpParams, 2, output_size), x, beta, out)
+            return learned
         y: A = ADAPTIVE_SMOOTH_MAX_POOL2D(x, (output_size, beta), out)
         return y
     except WindowgradError as error:
@@ -336,7 +389,8 @@ def adaptive_smooth_max_pool3d(
     Arguments:
         x: an array (…, depth, height, width); all axes before these are batch.
         output_size: how many bins: an integer, or one per axis; None keeps an axis.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *output_size) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -346,6 +400,9 @@ def adaptive_smooth_max_pool3d(
     [[[7.073]]]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened("adaptive_smooth_max_pool3d", bins(SharpParams, 3, output_size), x, beta, out)
+            return learned
         y: A = ADAPTIVE_SMOOTH_MAX_POOL3D(x, (output_size, beta), out)
         return y
     except WindowgradError as error:
@@ -372,7 +429,8 @@ def global_smooth_max_pool(
         x: an array (…, *spatial); all axes before these are batch.
         rank: how many of the last axes are pooled.
         keepdims: True keeps the pooled axes with length 1, False removes them.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *(1,) * rank) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -382,6 +440,9 @@ def global_smooth_max_pool(
     [[15.073]]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened("global_smooth_max_pool", everything(SharpParams, rank, keepdims), x, beta, out)
+            return learned
         y: A = GLOBAL_SMOOTH_MAX_POOL(x, (rank, keepdims, beta), out)
         return y
     except WindowgradError as error:
@@ -406,7 +467,8 @@ def global_smooth_max_pool1d(
     Arguments:
         x: an array (…, length); all axes before these are batch.
         keepdims: True keeps the pooled axes with length 1, False removes them.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, 1) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and float64 for
@@ -416,6 +478,9 @@ def global_smooth_max_pool1d(
     [5.073]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened("global_smooth_max_pool1d", everything(SharpParams, 1, keepdims), x, beta, out)
+            return learned
         y: A = GLOBAL_SMOOTH_MAX_POOL1D(x, (keepdims, beta), out)
         return y
     except WindowgradError as error:
@@ -440,7 +505,8 @@ def global_smooth_max_pool2d(
     Arguments:
         x: an array (…, height, width); all axes before these are batch.
         keepdims: True keeps the pooled axes with length 1, False removes them.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, 1, 1) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and float64 for
@@ -450,6 +516,9 @@ def global_smooth_max_pool2d(
     [[15.073]]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened("global_smooth_max_pool2d", everything(SharpParams, 2, keepdims), x, beta, out)
+            return learned
         y: A = GLOBAL_SMOOTH_MAX_POOL2D(x, (keepdims, beta), out)
         return y
     except WindowgradError as error:
@@ -474,7 +543,8 @@ def global_smooth_max_pool3d(
     Arguments:
         x: an array (…, depth, height, width); all axes before these are batch.
         keepdims: True keeps the pooled axes with length 1, False removes them.
-        beta: β, a real number other than 0: how sharp the maximum is.
+        beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
+            axes or with one entry for each entry of the axis before the windows, it has a derivative.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, 1, 1, 1) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and float64
@@ -484,6 +554,9 @@ def global_smooth_max_pool3d(
     [[[7.073]]]
     """
     try:
+        if is_array(beta):
+            learned: A = sharpened("global_smooth_max_pool3d", everything(SharpParams, 3, keepdims), x, beta, out)
+            return learned
         y: A = GLOBAL_SMOOTH_MAX_POOL3D(x, (keepdims, beta), out)
         return y
     except WindowgradError as error:

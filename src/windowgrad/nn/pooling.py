@@ -6,10 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from windowgrad.arguments import Padding, Size, axes, flag
-from windowgrad.errors import KindError, show
+from windowgrad.errors import KindError, OptionError, show
 from windowgrad.facts import Family
 from windowgrad.functional import (
     adaptive_avg_pool,
@@ -30,7 +32,7 @@ from windowgrad.functional import (
 )
 from windowgrad.functional.signatures import Empty, Named, Ties
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, sliding
-from windowgrad.nn.layer import Layer, Shape, making
+from windowgrad.nn.layer import Layer, Shape, check_init, making, shape_given
 from windowgrad.ops import FAMILIES, meaning
 from windowgrad.params import PoolParams
 
@@ -199,7 +201,10 @@ class AvgPool(Window):
 
 @dataclass(frozen=True, repr=False)
 class SmoothMaxPool(Window):
-    """`smooth_max_pool`: (1/β)·log Σ exp(β·x) over each window."""
+    """`smooth_max_pool`: (1/β)·log Σ exp(β·x) over each window.
+
+    With `learn_beta=True` β is the layer's parameter and `beta` its first value; with "channel" there is one per channel.
+    """
 
     function = staticmethod(smooth_max_pool)
     kernel_size: tuple[int, ...]
@@ -209,6 +214,27 @@ class SmoothMaxPool(Window):
     ceil_mode: bool = False
     count_include_pad: bool = True
     beta: Any = field(kw_only=True)
+    learn_beta: bool | Literal["channel"] = field(default=False, kw_only=True)
+
+    def _settle(self) -> None:
+        super()._settle()
+        if not isinstance(self.learn_beta, bool) and self.learn_beta != "channel":
+            raise OptionError(f'learn_beta={show(self.learn_beta)}: must be False, True or "channel"')
+
+    def sizes(self, shape: Shape) -> dict[str, Shape]:
+        if not self.learn_beta:
+            return {}
+        lead, _ = self.window.split(shape)
+        return {"beta": () if self.learn_beta is True else lead[-1:]}
+
+    def init(self, rng: np.random.Generator, in_shape: Shape, dtype: Any = np.float32) -> Any:
+        """β as it was given, for inputs of this shape; nothing is drawn."""
+        kind = check_init(rng, dtype)
+        self.out_shape(in_shape)
+        return {name: np.full(size, float(self.beta), kind) for name, size in self.sizes(shape_given(in_shape)).items()}
+
+    def apply(self, params: Mapping[str, Any], x: Any) -> Any:
+        return self.function(x, **{**self.given, **params})
 
 
 @dataclass(frozen=True, repr=False)

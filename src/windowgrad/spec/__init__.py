@@ -1,6 +1,18 @@
 """The executable specification: each operator as a short function over any scalar type. Results are arrays of objects."""
 
-from windowgrad.spec import convolution, extension, logsumexp, maximum, mean, minimum, padding, pnorm, scalar, unpooling
+from windowgrad.spec import (
+    convolution,
+    extension,
+    logsumexp,
+    maximum,
+    mean,
+    minimum,
+    padding,
+    pnorm,
+    scalar,
+    sharpness,
+    unpooling,
+)
 from windowgrad.spec.dual import Dual
 from windowgrad.spec.op import Op
 
@@ -16,5 +28,6 @@ __all__ = [
     "padding",
     "pnorm",
     "scalar",
+    "sharpness",
     "unpooling",
 ]

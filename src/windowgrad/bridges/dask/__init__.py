@@ -15,10 +15,10 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from windowgrad.bridges.dask import array_ops, convolution, padding, pooling, unpooling
+from windowgrad.bridges.dask import array_ops, convolution, padding, pooling, sharpness, unpooling
 from windowgrad.dispatch import argument_names, check_array, check_dtype, check_shapes, computes_itself
 from windowgrad.errors import KindError, show
-from windowgrad.params import ConvParams, Params, PoolParams, UnpoolParams
+from windowgrad.params import ConvParams, Params, PoolParams, SharpParams, UnpoolParams
 from windowgrad.spec.op import Op
 
 
@@ -43,6 +43,8 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     given = [each if isinstance(each, da.Array) else lazily(name, each) for name, each in zip(names, arrays, strict=True)]
     if op.native:
         return array_ops.compute(op, rule, params, given, needs)
+    if isinstance(params, SharpParams):
+        return sharpness.compute(op, rule, params, given, needs)
     if isinstance(params, PoolParams):
         return pooling.compute(op, rule, params, given)
     if isinstance(params, ConvParams):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from windowgrad.bridges.jax.host import FORWARD, Like, Needs, given
 from windowgrad.bridges.jax.primitives import kinds, saved_like
-from windowgrad.params import ConvParams, Params, Shape
+from windowgrad.params import ConvParams, Params, Shape, SharpParams
 from windowgrad.spec.op import Op
 
 IMAGES = ("x", "indices", "y")  # the roles that have batch axes; a weight and a bias have none
@@ -40,9 +40,13 @@ class Channels:
 
     size: int
     rank: int
+    kept: int | None = None
+    """How many axes of the output come after its channels, if not as many as of the input."""
 
     def channel(self, role: str, shape: Shape) -> int:
-        return len(shape) - self.rank - 1 if role in IMAGES else 0
+        if role not in IMAGES:
+            return 0
+        return len(shape) - (self.rank if role != "y" or self.kept is None else self.kept) - 1
 
     def shape(self, role: str, shape: Shape) -> Shape:
         c = self.channel(role, shape)
@@ -57,6 +61,29 @@ class Channels:
         c = self.channel(role, array.shape)
         split = (*array.shape[:c], self.size, array.shape[c] // self.size, *array.shape[c + 1 :])
         return jnp.moveaxis(array.reshape(split), c, 0)
+
+
+@dataclass(frozen=True)
+class Own:
+    """The new axis is that of the channels, just before the windows: each entry has a number of its own there."""
+
+    size: int
+    rank: int
+    kept: int
+
+    def place(self, role: str, count: int) -> int:
+        """Where it is in an array that has `count` axes without it."""
+        return count - (self.kept if role == "y" else self.rank) if role in IMAGES else 0
+
+    def shape(self, role: str, shape: Shape) -> Shape:
+        at = self.place(role, len(shape))
+        return (*shape[:at], self.size, *shape[at:])
+
+    def inserted(self, role: str, array: Any, place: int | None) -> Any:
+        return jnp.moveaxis(at_front(array, place, self.size), 0, self.place(role, array.ndim - (place is not None)))
+
+    def taken_out(self, role: str, array: Any) -> Any:
+        return jnp.moveaxis(array, self.place(role, array.ndim - 1), 0)
 
 
 def at_front(array: Any, place: int | None, size: int) -> Any:
@@ -90,12 +117,21 @@ def batched(
     """The results of a primitive over a new axis, which stands in the given places of the arrays or is not there (None)."""
     size = next(a.shape[place] for a, place in zip(arrays, places, strict=True) if place is not None)
     taken, made = roles(op, rule, len(arrays), needs, has_saved)
-    axis: First | Channels = First(size)
+    axis: First | Channels | Own = First(size)
     own = {role for role, place in zip(taken, places, strict=True) if place is not None} | set(made)
     if isinstance(params, ConvParams) and not own.issubset(IMAGES):
         if size == 0:  # there are no groups of nothing
             return nothing(op, rule, arrays, places, params, needs, like)
         axis, params = Channels(size, params.window.rank), replace(params, groups=params.groups * size)
+    elif isinstance(params, SharpParams) and "beta" in own:
+        one = next(
+            len(like[1].shape) if like else len(a.shape) - (p is not None)
+            for a, r, p in zip(arrays, taken, places, strict=True)
+            if r == "beta"
+        )
+        axis = (
+            Channels(size, params.geometry.rank, params.kept_axes) if one else Own(size, params.geometry.rank, params.kept_axes)
+        )
     static: dict[str, Any] = {"params": params}
     whole = [jax.ShapeDtypeStruct(axis.shape(r, a.shape), a.dtype) for r, a in zip(op.inputs, like or (), strict=False)]
     inserted = list(map(axis.inserted, taken, arrays, places))

@@ -23,6 +23,7 @@ from jax.interpreters import ad, batching
 from windowgrad.bridges.jax.batches import batched
 from windowgrad.bridges.jax.host import Like, Needs, factors, given
 from windowgrad.bridges.jax.primitives import kinds, primitive, saved_like
+from windowgrad.dispatch import asked
 from windowgrad.ops import routed
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -121,8 +122,8 @@ def jvp_jvp(op: Op, rule: str, primals: Arrays, tangents: Arrays, **static: Any)
     second = None
     if op.linear:
         second = pushed_some(op, params, dxs, exs, like)
-    elif op.curve is not None and not any(map(is_zero, exs)):
-        second = op.curve(routed(op), params, xs, dxs, exs)
+    elif op.curve is not None and not all(map(is_zero, exs)):
+        second = op.curve(routed(op), params, xs, dxs, [None if is_zero(ex) else ex for ex in exs])
     return results, derived(results, [added(pushed_some(op, params, xs, ddxs, like, saved), second)])
 
 
@@ -142,8 +143,9 @@ def vjp_jvp(op: Op, rule: str, primals: Arrays, tangents: Arrays, **static: Any)
     second: Sequence[Any] = [None] * len(needs)
     if op.linear:
         second = pulled(op, params, exs, g, beside(op, exs, needs), like)
-    elif op.curve_back is not None and not any(map(is_zero, exs)):
-        second = op.curve_back(routed(op), params, xs, exs, g)
+    elif op.curve_back is not None and not all(map(is_zero, exs)):
+        moved = [None if is_zero(ex) else ex for ex in exs]
+        second = asked(op.curve_back, routed(op), params, xs, moved, g, needs=needs)
     return results, derived(results, chosen(list(map(added, first, second)), needs))
 
 

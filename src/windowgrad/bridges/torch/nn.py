@@ -37,6 +37,9 @@ __all__ = [
     "MaxUnpool1d",
     "MaxUnpool2d",
     "MaxUnpool3d",
+    "SmoothMaxPool1d",
+    "SmoothMaxPool2d",
+    "SmoothMaxPool3d",
     "replace_pooling",
 ]
 
@@ -201,7 +204,50 @@ class ConvTranspose3d(_ConvTranspose, torch.nn.ConvTranspose3d):
     function = staticmethod(F.conv_transpose3d)
 
 
-LAYERS = {getattr(torch.nn, name): globals()[name] for name in __all__ if name != "replace_pooling"}
+class _SmoothMaxPool(torch.nn.Module):
+    """Pooling that PyTorch does not have. `learn_beta`: whether β is a parameter; a number of channels makes one for each."""
+
+    function: Any
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        *,
+        beta: float,
+        learn_beta: bool | int = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+        shape = () if isinstance(learn_beta, bool) else (learn_beta,)
+        self.beta = torch.nn.Parameter(torch.full(shape, float(beta))) if learn_beta else beta
+
+    def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
+        options = self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.count_include_pad
+        return self.function(input, *options, beta=self.beta)
+
+    def extra_repr(self) -> str:
+        return f"{self.kernel_size}, stride={self.stride}, padding={self.padding}, beta={self.beta}"
+
+
+class SmoothMaxPool1d(_SmoothMaxPool):
+    function = staticmethod(F.smooth_max_pool1d)
+
+
+class SmoothMaxPool2d(_SmoothMaxPool):
+    function = staticmethod(F.smooth_max_pool2d)
+
+
+class SmoothMaxPool3d(_SmoothMaxPool):
+    function = staticmethod(F.smooth_max_pool3d)
+
+
+LAYERS = {theirs: globals()[name] for name in __all__ if (theirs := getattr(torch.nn, name, None)) is not None}
 
 
 def replace_pooling(model: M, *, convolutions: bool = False) -> M:
