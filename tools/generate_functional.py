@@ -64,8 +64,8 @@ COMMON = {
     "beta": Argument(
         "Any",
         "",
-        "β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no axes or "
-        "with one entry for each entry of the axis before the windows, it has a derivative.",
+        "β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no axes "
+        "or with one entry for each entry of the axis before the windows, it has a derivative.",
     ),
     "norm_type": Argument("float", "", "p, a finite number of at least 1."),
     "rank": Argument("int", "", "how many of the last axes are pooled."),

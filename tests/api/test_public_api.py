@@ -57,6 +57,7 @@ conv_transpose_out_shape(spatial, kernel_size, stride=1, padding=0, output_paddi
 adaptive_bins(n, m)
 pad(x, padding, mode="constant", value=0)
 unpad(x, padding)
+reduce_windows(x, geometry, f, init=None)
 max_unpool(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, duplicates="last")
 max_unpool1d(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, duplicates="last")
 max_unpool2d(x, indices, kernel_size, stride=None, padding=0, output_size=None, *, duplicates="last")

@@ -41,7 +41,7 @@ def test_a_public_function_is_found_by_its_def_and_describes_each_argument(name)
         assert f"\n        {argument}: " in function.__doc__
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, "pad", "unpad"])
+@pytest.mark.parametrize("name", [*FUNCTIONS, "pad", "unpad", "reduce_windows", "max_unpool1d", "max_unpool2d", "max_unpool3d"])
 def test_the_example_in_a_docstring_prints_what_it_says(name):
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(verbose=False)
     found = finder.find(getattr(wg, name), name, globs={"wg": wg, "np": np})

@@ -124,6 +124,14 @@ def test_a_window_without_cells_has_no_derivative():
     assert float(y[0, 0]) == 0
 
 
+@every_case
+@every_beta
+def test_an_empty_batch_has_a_gradient_of_zero(f, beta):
+    y, pull = wg.vjp(f, X[:0], beta)
+    assert pull(y)[1].tolist() == np.zeros(beta.shape).tolist()
+    assert wg.jvp(f, (X[:0], beta), (X[:0], beta))[1].shape == y.shape
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "int64"])
 def test_dtypes(dtype):
     x, beta = (X * 4).astype(dtype), np.array([1.0, 2.0, -1.0], np.float32)

@@ -161,6 +161,7 @@ FITTING: dict[str, str] = {
     "empty": "'zero'; 'raise'",
     "beta": "1; 2.5; -1; Fraction(1, 2); 1e-300; 1e300",
     "out": "None; np.empty((2, 4, 2, 2), np.float32); np.empty((2, 4, 1, 1), np.float32); np.empty((2, 4, 4, 4), np.float32)",
+    "init": "None; 0; 1.5",
     "learn_beta": "True; False; 'channel'",
     "indices": "np.zeros((2, 4, 6, 6), int); np.arange(24).reshape(2, 3, 4); -np.ones((4, 6, 6), int)",
     "duplicates": "'last'; 'add'",

@@ -47,6 +47,12 @@ def by_windows(geometry: Geometry, spatial: Spatial) -> Iterator[tuple[Cell, Any
         yield o, (..., *(slice(start, start + step * count, step) for start, count, step in rows))
 
 
+def in_a_row(block: Array, rank: int) -> Array:
+    """The cells of a window along one axis, also where there are none."""
+    lead = block.ndim - rank
+    return block.reshape(*block.shape[:lead], prod(block.shape[lead:]))
+
+
 def real_cells(geometry: Geometry, spatial: Spatial) -> Array:
     """How many real cells each window has."""
     return outer(np.multiply, [t.count for t in geometry.tables(spatial)])

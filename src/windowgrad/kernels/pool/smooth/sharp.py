@@ -15,7 +15,7 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, float_of
 from windowgrad.errors import OptionError, WindowgradError
 from windowgrad.kernels.arrays import Array
-from windowgrad.kernels.pool.gather import by_taps, by_windows, is_shallow, padded_cells, real_cells
+from windowgrad.kernels.pool.gather import by_taps, by_windows, in_a_row, is_shallow, padded_cells, real_cells
 from windowgrad.kernels.pool.smooth.entry import smooth_forward, smooth_jvp, smooth_vjp
 from windowgrad.params import SharpParams, SmoothParams
 
@@ -64,7 +64,7 @@ def sharp_vjp(
     weighted = g.astype(np.float64) * slopes(params, x, beta)
     channel = weighted.ndim - params.kept_axes - 1
     rows = np.moveaxis(weighted, channel, 0) if beta.ndim else weighted[None]
-    sums = np.ascontiguousarray(rows).reshape(len(rows), -1).sum(1)
+    sums = in_a_row(np.ascontiguousarray(rows), rows.ndim - 1).sum(-1)
     return gx, sums.reshape(beta.shape).astype(derivative_of(beta.dtype, g.dtype))
 
 
@@ -108,7 +108,7 @@ def sums_by_windows(params: SharpParams, z: Array, beta: Array, zeros: Array) ->
     top, total, moment = (np.empty(lead + zeros.shape) for _ in range(3))
     sharp = beta.reshape(-1, 1) if beta.ndim else beta
     for o, cells in by_windows(params.geometry, spatial):
-        block = z[cells].reshape(*lead, -1)
+        block = in_a_row(z[cells], params.geometry.rank)
         at: Any = (..., *o)
         top[at] = np.maximum(block.max(-1, initial=-np.inf), zeros[o])
         weight, moved = weighed(block, top[at][..., None], sharp)
