@@ -131,7 +131,8 @@ def training(batch: int, size: int, rounds: int, seconds: float) -> Table:
     models = {
         "PyTorch's layers": theirs,
         "our pooling": replace_pooling(copy.deepcopy(theirs)),
-        "our pooling and convolution": replace_pooling(copy.deepcopy(theirs), convolutions=True),
+        "our pooling and convolution, where faster": replace_pooling(copy.deepcopy(theirs), convolutions=True),
+        "our pooling and convolution": replace_pooling(copy.deepcopy(theirs), convolutions=True, everything=True),
     }
     steps = {name: step_of(model, x, labels) for name, model in models.items()}
     losses = [step() for step in steps.values()]
@@ -148,16 +149,67 @@ def training(batch: int, size: int, rounds: int, seconds: float) -> Table:
     return table
 
 
+# --- one layer ---------------------------------------------------------------------------------------------------
+
+LAYERS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+    "7×7, stride 2, 3→64": (nn.Conv2d(3, 64, 7, 2, 3), (8, 3, 224, 224)),
+    "3×3, 64→64": (nn.Conv2d(64, 64, 3, 1, 1), (8, 64, 56, 56)),
+    "3×3, 256→256": (nn.Conv2d(256, 256, 3, 1, 1), (8, 256, 14, 14)),
+    "1×1, 64→256": (nn.Conv2d(64, 256, 1), (8, 64, 56, 56)),
+    "1×1, stride 2, 64→128": (nn.Conv2d(64, 128, 1, 2), (8, 64, 56, 56)),
+    "depthwise 3×3": (nn.Conv2d(144, 144, 3, 1, 1, groups=144), (8, 144, 56, 56)),
+    "depthwise 3×3, stride 2": (nn.Conv2d(144, 144, 3, 2, 1, groups=144), (8, 144, 56, 56)),
+    "depthwise 3×3, 7×7 planes": (nn.Conv2d(960, 960, 3, 1, 1, groups=960), (8, 960, 7, 7)),
+    "4 groups, 3×3": (nn.Conv2d(64, 64, 3, 1, 1, groups=4), (8, 64, 56, 56)),
+    "signals, 5": (nn.Conv1d(64, 64, 5, 1, 2), (8, 64, 4096)),
+    "volumes, 3×3×3": (nn.Conv3d(16, 16, 3, 1, 1), (2, 16, 16, 32, 32)),
+    "transposed 2×2, stride 2": (nn.ConvTranspose2d(64, 32, 2, 2), (8, 64, 28, 28)),
+    "maximum 3×3, stride 2": (nn.MaxPool2d(3, 2, 1), (8, 64, 112, 112)),
+    "mean 2×2": (nn.AvgPool2d(2), (8, 64, 56, 56)),
+    "adaptive mean to 7×7": (nn.AdaptiveAvgPool2d(7), (8, 64, 56, 56)),
+    "adaptive maximum to 7×7": (nn.AdaptiveMaxPool2d(7), (8, 64, 56, 56)),
+    "global mean": (nn.AdaptiveAvgPool2d(1), (8, 512, 7, 7)),
+}
+
+
+def layers(rounds: int) -> Table:
+    """Forward, and forward and backward, each followed by a relu of PyTorch's, whose threads compete with ours."""
+    table = Table(title=f"our layers beside PyTorch's, {THREADS} threads: times as fast")
+    for heading in ("layer", "forward", "both ways"):
+        table.add_column(heading, justify="left" if heading == "layer" else "right")
+    for name, (theirs, shape) in LAYERS.items():
+        ours = replace_pooling(copy.deepcopy(theirs), convolutions=True, everything=True)
+        x = torch.randn(shape, requires_grad=True)
+        g = torch.randn_like(theirs(x))
+
+        def forward(layer: nn.Module, x: Tensor = x) -> Call:
+            return torch.inference_mode()(lambda: torch.relu(layer(x)))
+
+        def both(layer: nn.Module, x: Tensor = x, g: Tensor = g) -> Call:
+            return lambda: torch.relu(layer(x)).backward(g)
+
+        ratios = []
+        for step in (forward, both):
+            times = best({"theirs": step(theirs), "ours": step(ours)}, rounds, seconds=1)
+            ratios.append(f"{times['theirs'] / times['ours']:.2f}×")
+        table.add_row(name, *ratios)
+    return table
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=120.0, help="for the training steps")
+    parser.add_argument("--layers", action="store_true", help="only single layers: what `replace_pooling` leaves to PyTorch")
     given = parser.parse_args()
     torch.set_num_threads(THREADS)
     wg.set_num_threads(THREADS)
     console = Console(width=120)
+    if given.layers:
+        console.print(layers(given.rounds))
+        return
     console.print(bridge(given.rounds))
     console.print(training(given.batch, given.size, given.rounds, given.seconds))
 

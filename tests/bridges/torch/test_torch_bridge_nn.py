@@ -101,7 +101,7 @@ def test_a_model_with_its_layers_replaced_keeps_its_state_its_outputs_and_its_tr
     theirs = network().double()
     ours = copy.deepcopy(theirs)
     before = list(ours.parameters())
-    assert nn.replace_pooling(ours, convolutions=convolutions) is ours
+    assert nn.replace_pooling(ours, convolutions=convolutions, everything=True) is ours
     kinds = {type(layer).__module__ for layer in ours.modules() if "Conv" in type(layer).__name__}
     assert kinds == {"windowgrad.bridges.torch.nn" if convolutions else "torch.nn.modules.conv"}
     assert {type(layer) for layer in ours.modules() if "Pool" in type(layer).__name__} == {
@@ -121,6 +121,46 @@ def test_a_model_with_its_layers_replaced_keeps_its_state_its_outputs_and_its_tr
     torch.testing.assert_close(ours.state_dict(), theirs.state_dict())
     theirs.load_state_dict(ours.state_dict())
     torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
+
+
+def test_what_pytorch_computes_faster_is_left_to_it_and_reported():
+    t, lines = torch.nn, []
+
+    class Mine(t.MaxPool2d):
+        pass
+
+    model = t.Sequential(
+        t.Conv2d(3, 8, 3), t.Conv2d(8, 8, 3, groups=8), t.Conv2d(8, 4, 1),
+        t.ConvTranspose2d(4, 4, 1), t.Conv2d(4, 4, 1, groups=2),
+        t.MaxPool2d(2), t.AdaptiveAvgPool2d((2, 1)), t.AdaptiveAvgPool2d(1), t.AdaptiveAvgPool2d((1, 1)), Mine(2), t.ReLU(),
+    )  # fmt: skip
+    assert nn.replace_pooling(model, convolutions=True, report=lines.append) is model
+    assert [type(layer).__module__ == nn.__name__ for layer in model] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        True,
+        True,
+        *[False] * 4,
+    ]
+    dense, mean = "it convolves windows of several cells and channels faster", "it computes a global mean faster"
+    assert lines == [
+        f"0 (Conv2d): left to PyTorch: {dense}",
+        "1 (Conv2d): replaced",
+        "2 (Conv2d): replaced",
+        f"3 (ConvTranspose2d): left to PyTorch: {dense}",
+        f"4 (Conv2d): left to PyTorch: {dense}",
+        "5 (MaxPool2d): replaced",
+        "6 (AdaptiveAvgPool2d): replaced",
+        f"7 (AdaptiveAvgPool2d): left to PyTorch: {mean}",
+        f"8 (AdaptiveAvgPool2d): left to PyTorch: {mean}",
+        "9 (Mine): left to PyTorch: a class of its own may compute something else",
+    ]
+    lines.clear()
+    nn.replace_pooling(t.Conv2d(3, 8, 3), report=lines.append)
+    assert lines == ["the model (Conv2d): left to PyTorch: convolutions were not asked for"]
 
 
 def test_subclasses_hooks_and_shared_layers_stay():

@@ -5,6 +5,7 @@ Each is a subclass of PyTorch's layer and changes only what its forward call com
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -250,14 +251,49 @@ class SmoothMaxPool3d(_SmoothMaxPool):
 LAYERS = {theirs: globals()[name] for name in __all__ if (theirs := getattr(torch.nn, name, None)) is not None}
 
 
-def replace_pooling(model: M, *, convolutions: bool = False) -> M:
+def replace_pooling(
+    model: M, *, convolutions: bool = False, everything: bool = False, report: Callable[[str], object] | None = None
+) -> M:
     """Make the pooling layers of a model (and its convolutions, if asked for) compute with windowgrad. Returns the model.
 
+    Layers that PyTorch computes faster are left to it, unless `everything` is to have the meaning of windowgrad. `report` is
+    called with a line for each pooling layer and convolution: `report=print` shows what was replaced, what was left, and why.
     The layers stay the same objects, with their parameters, hooks and positions, so optimizers and state dicts stay valid.
     Only layers of exactly PyTorch's classes are changed: a subclass may compute something else.
     """
-    for layer in model.modules():
-        ours = LAYERS.get(type(layer))
-        if ours is not None and (convolutions or not issubclass(ours, (_Conv, _ConvTranspose))):
-            layer.__class__ = ours
+    for name, layer in model.named_modules():
+        kind = type(layer)
+        reason = left(layer, convolutions, everything)
+        if reason is None:
+            layer.__class__ = LAYERS[kind]
+        if report is not None and (kind in LAYERS or kind.__base__ in LAYERS):
+            report(f"{name or 'the model'} ({kind.__name__}): {'replaced' if reason is None else f'left to PyTorch: {reason}'}")
     return model
+
+
+def left(layer: torch.nn.Module, convolutions: bool, everything: bool) -> str | None:
+    """Why a layer is left to PyTorch; None if it is replaced. Measured with `benchmarks/torch_bridge.py --layers`."""
+    ours = LAYERS.get(type(layer))
+    if ours is None:
+        return "a class of its own may compute something else"
+    is_conv = issubclass(ours, (_Conv, _ConvTranspose))
+    if is_conv and not convolutions:
+        return "convolutions were not asked for"
+    if everything:
+        return None
+    if issubclass(ours, _AdaptiveAvgPool):
+        sizes = layer.output_size if isinstance(layer.output_size, (tuple, list)) else [layer.output_size]
+        return "it computes a global mean faster" if all(size == 1 for size in sizes) else None
+    if is_conv and not (is_pointwise(layer) or is_depthwise(layer)):
+        return "it convolves windows of several cells and channels faster"
+    return None
+
+
+def is_pointwise(layer: Any) -> bool:
+    """Whether windows have one cell and all channels meet."""
+    return set(layer.kernel_size) == {1} and layer.groups == 1 and not layer.transposed
+
+
+def is_depthwise(layer: Any) -> bool:
+    """Whether each channel is convolved by itself."""
+    return layer.groups == layer.in_channels == layer.out_channels and len(layer.kernel_size) == 2 and not layer.transposed
