@@ -9,6 +9,7 @@ from windowgrad.nn import pooling
 from windowgrad.nn.compiled import Compiled, compile  # noqa: A004  # PyTorch's name
 from windowgrad.nn.files import load, load_extra, save
 from windowgrad.nn.fold import fold
+from windowgrad.nn.from_torch import load_torch
 from windowgrad.nn.layer import Layer
 from windowgrad.nn.layers import Conv, ConvTranspose, Flatten, Linear, ReLU, ReLU6, Tanh
 from windowgrad.nn.normalise import BatchNorm
@@ -36,6 +37,7 @@ __all__ = [
     "fold",
     "load",
     "load_extra",
+    "load_torch",
     "save",
     "sgd",
 ]

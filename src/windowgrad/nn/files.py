@@ -165,8 +165,8 @@ def _path(path: Any) -> str:
     return name
 
 
-def _read(path: Path) -> tuple[Arrays, Mapping[str, str]]:
-    """The arrays and the metadata of a file that is whole, ours, and of a version we know."""
+def read_arrays(path: Path) -> tuple[Arrays, Mapping[str, str]]:
+    """The arrays and the metadata of any safetensors file."""
     with loading:
         from safetensors import SafetensorError
         from safetensors.numpy import load as deserialised
@@ -178,7 +178,12 @@ def _read(path: Path) -> tuple[Arrays, Mapping[str, str]]:
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     except (SafetensorError, ValueError, KeyError, RecursionError) as error:
         raise OptionError(f"{os.fsdecode(path)}: {_instead(data, error)}") from None
-    about = header.get("__metadata__", {})
+    return arrays, header.get("__metadata__", {})
+
+
+def _read(path: Path) -> tuple[Arrays, Mapping[str, str]]:
+    """The arrays and the metadata of a file that is whole, ours, and of a version we know."""
+    arrays, about = read_arrays(path)
     with _blaming(path):
         _check_version(path, about)
         if about["checksum"] != _checksum(arrays, about["structure"], about["extra"]):
