@@ -113,16 +113,15 @@ def training(case: Case) -> dict[str, Call]:
     descend = nn.sgd(RATE)
     state = descend.init(params)
 
+    def loss(p: Any) -> tuple[Any, Any]:
+        y, new = model.train(p, x)
+        return wg.cross_entropy(y, labels), new
+
+    gradients = wg.value_and_grad(loss, has_aux=True)
+
     def ours() -> Any:
-        kept: list[Any] = []
-
-        def loss(p: Any) -> Any:
-            y, new = model.train(p, x)
-            kept.append(new)
-            return wg.cross_entropy(y, labels)
-
-        value, grads = wg.value_and_grad(loss)(params)
-        descend.update(params, grads, state)
+        (value, new), grads = gradients(params)
+        descend.update(new, grads, state)
         return value, grads
 
     theirs, there, there_labels = as_torch(model, params).train(), torch.from_numpy(x), torch.from_numpy(labels)

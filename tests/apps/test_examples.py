@@ -51,6 +51,13 @@ def test_the_example_autoencoder(run):
     assert errors[-1] < 0.8 * mean
 
 
+def test_the_example_unet(run):
+    """After a few steps it finds more than nothing at all."""
+    printed = run("unet", "--steps 20")
+    (empty,), (found,) = numbers(r"no disc: ([\d.]+)%", printed), numbers(r"right ([\d.]+)%", printed)
+    assert found > empty
+
+
 def test_the_example_pooling_compared(run):
     """The smooth maximum begins as the mean and ends as the maximum."""
     printed = run("pooling_compared", "--epochs 1 --seeds 1 --images 900 --betas 0.01 1000")
