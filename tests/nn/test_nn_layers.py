@@ -8,11 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import windowgrad as wg
 from windowgrad import dispatch, nn
+from windowgrad.errors import OptionError
 
 
 def numbers(*shape, seed=0):
@@ -96,6 +98,28 @@ def test_a_convolution_layer_is_conv_with_its_parameters(rank, bias):
     }
     same(layer(params, x), wg.conv(x, params["weight"], params.get("bias"), 2, 1, 1, 2))
     assert layer.out_shape(x.shape) == layer(params, x).shape
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("rank", SIDES)
+def test_padding_modes_are_pytorchs(rank, mode):
+    x = numbers(2, 2, *SIDES[rank])
+    layer = nn.Conv(3, (3, *TWO[rank][1:]), 2, (2, *(1,) * (rank - 1)), bias=False, padding_mode=mode)
+    theirs = getattr(torch.nn, f"Conv{rank}d")(2, 3, layer.kernel_size, 2, layer.padding, bias=False, padding_mode=mode)
+    params = {"weight": numbers(*layer.sizes(x.shape)["weight"], seed=1)}
+    theirs.weight.data = torch.from_numpy(params["weight"])
+    y = layer(params, x)
+    assert np.array_equal(y, theirs(torch.from_numpy(x)).detach().numpy())
+    assert layer.out_shape(x.shape) == y.shape
+    assert np.array_equal(nn.compile(nn.Sequential(layer, nn.ReLU()), (params, {}))(x), np.maximum(y, 0))
+    wide = nn.Conv(1, (1,), padding=9, bias=False, padding_mode=mode)  # more than the input has
+    kind = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
+    assert np.array_equal(wide({"weight": np.ones((1, 1, 1))}, np.array([[[1.0, 2, 4]]]))[0, 0], np.pad([1.0, 2, 4], 9, kind))
+
+
+def test_an_unknown_padding_mode_is_refused():
+    with pytest.raises(OptionError, match="padding_mode='same': must be one of 'zeros', 'reflect', 'replicate', 'circular'"):
+        nn.Conv(1, (1,), padding_mode="same")
 
 
 @pytest.mark.parametrize("rank", SIDES)

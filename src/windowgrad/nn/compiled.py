@@ -128,7 +128,7 @@ def planned(model: Layer, params: Any) -> Step:
         return in_turn(sequence(model, params))
     if isinstance(model, Residual):
         return joined(model, params, None)
-    if isinstance(model, (Conv, ConvTranspose)):
+    if isinstance(model, ConvTranspose) or (isinstance(model, Conv) and model.padding_mode == "zeros"):
         return convolved(model, params)
     if isinstance(model, Linear):
         return row_by_row(model, params)

@@ -13,17 +13,22 @@ from windowgrad.autograd.arrays import add, flatten, matmul, relu, tanh, transpo
 from windowgrad.autograd.arrays.functions import relu6
 from windowgrad.autograd.arrays.records import FlattenParams
 from windowgrad.errors import KindError, OptionError, WindowError, show
-from windowgrad.functional import conv, conv_transpose
+from windowgrad.functional import conv, conv_transpose, pad
 from windowgrad.functional.records import window_of
 from windowgrad.functional.signatures import Named
 from windowgrad.nn.layer import Layer, Shape, making
 from windowgrad.nn.pooling import kernel_sizes, set_window, short
 from windowgrad.params import ConvParams, TransposeParams
 
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
 
 @dataclass(frozen=True, repr=False)
 class Conv(Layer):
-    """`conv` with a weight (out_channels, in ÷ groups, *kernel_size) and a bias (out_channels,)."""
+    """`conv` with a weight (out_channels, in ÷ groups, *kernel_size) and a bias (out_channels,).
+
+    `padding_mode` says what padded cells are: zeros, or cells of x as `pad` takes them ("reflect", "replicate", "circular").
+    """
 
     out_channels: int
     kernel_size: tuple[int, ...]
@@ -32,10 +37,14 @@ class Conv(Layer):
     dilation: Size = 1
     groups: int = 1
     bias: bool = True
+    padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros"
 
     def __post_init__(self) -> None:
         with making(self):
             check_channels(self)
+            if not isinstance(self.padding_mode, str) or self.padding_mode not in PADDING_MODES:
+                wanted = ", ".join(map(repr, PADDING_MODES))
+                raise OptionError(f"padding_mode={show(self.padding_mode)}: must be one of {wanted}")
             window = window_of(kernel_sizes(self.kernel_size), self.stride, self.padding, self.dilation)
             set_window(self, window, stride=short(window.stride))
             _ = self.options
@@ -56,8 +65,10 @@ class Conv(Layer):
         return math.prod(self.result(shape)) * math.prod(self.sizes(shape)["weight"][1:])
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
-        options = (self.stride, self.padding, self.dilation, self.groups)
-        return conv(x, params["weight"], params.get("bias"), *options)
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            x, padding = pad(x, self.options.window.padding, self.padding_mode), 0
+        return conv(x, params["weight"], params.get("bias"), self.stride, padding, self.dilation, self.groups)
 
 
 @dataclass(frozen=True, repr=False)
