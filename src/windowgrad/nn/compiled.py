@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -128,8 +128,8 @@ def planned(model: Layer, params: Any) -> Step:
         return in_turn(sequence(model, params))
     if isinstance(model, Residual):
         return joined(model, params, None)
-    if isinstance(model, ConvTranspose) or (isinstance(model, Conv) and model.padding_mode == "zeros"):
-        return convolved(model, params)
+    if is_plain(model):
+        return convolved(model, params, None)
     if isinstance(model, Linear):
         return row_by_row(model, params)
     return partial(model.apply, params)
@@ -146,6 +146,8 @@ def sequence(model: Sequential, params: Any) -> list[Step]:
             layers.pop(0)
         if isinstance(layer, Residual):
             steps.append(joined(layer, own, top))
+        elif is_plain(layer):
+            steps.append(convolved(layer, own, top))
         else:
             step = planned(layer, own)
             steps.append(step if top is None else ended(step, top))
@@ -206,11 +208,20 @@ def joined(layer: Residual, params: Any, top: float | None) -> Step:
     return run
 
 
-def convolved(layer: Conv | ConvTranspose, params: Any) -> Step:
-    weights, convolve = tuple(params[name] for name in ("weight", "bias")[: 1 + layer.bias]), _convolve()
+def is_plain(layer: Layer) -> TypeGuard[Conv | ConvTranspose]:
+    """Whether it is a convolution and nothing else."""
+    return isinstance(layer, ConvTranspose) or (isinstance(layer, Conv) and layer.padding_mode == "zeros")
+
+
+def convolved(layer: Conv | ConvTranspose, params: Any, top: float | None) -> Step:
+    """A convolution and an activation: relu by the kernel itself where it can, else a pass over the result."""
+    weights, entry = tuple(params[name] for name in ("weight", "bias")[: 1 + layer.bias]), _convolution()
 
     def run(x: Array) -> Array:
-        y: Array = convolve(layer.options, x, *weights)
+        ends = top == math.inf and entry.ends_with_relu(layer.options, x, weights[0])
+        y: Array = entry.conv_forward(layer.options, x, *weights, relu=ends)
+        if top is not None and not ends:
+            _finish()(y, None, True, top)
         return y
 
     return run
@@ -236,8 +247,8 @@ def _finish() -> Any:
 
 
 @cache
-def _convolve() -> Any:
+def _convolution() -> Any:
     """It loads Numba, so not before it is needed."""
     with put_off(), loading:
-        from windowgrad.kernels.conv.entry import conv_forward
-    return conv_forward
+        from windowgrad.kernels.conv import entry
+    return entry

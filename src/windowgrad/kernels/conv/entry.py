@@ -169,6 +169,12 @@ def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array, out: Arra
     return y.astype(dtype, copy=False).reshape(shape)
 
 
+def ends_with_relu(params: ConvParams, x: Array, w: Array) -> bool:
+    """Whether the kernel of floats like these ends with relu as it stores: then relu costs nothing."""
+    conv = grouped(params, x.shape, w.shape)[0]
+    return conv.regular and conv.ends(FORWARD, summed(x.dtype, w.dtype).itemsize)
+
+
 def rectify(y: Array) -> None:
     """0 in place of what is negative in flat memory. NaN stays, and −0 becomes 0."""
     np.maximum(y, 0, out=y)
