@@ -117,6 +117,7 @@ class Pool:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
         self.asleep: deque[None] = deque()  # an entry for each helper that waits for a job and was not called
         self.calls = spin.Word()  # how many there were
+        self.launches = 0  # how many calls there were for those who watch the door of the team
         self.lock = threading.Lock()
         self.helpers = 0
         self.team: Any = None  # what helpers watch for kernels, once there was one
@@ -129,7 +130,11 @@ class Pool:
         self.calls.value += 1
 
     def call(self, count: int) -> None:
-        """Have so many helpers watch the door of the team."""
+        """Have so many helpers watch the door of the team.
+
+        The number of launches changes before it is seen who is asleep: a helper that is about to sleep looks at it.
+        """
+        self.launches += 1
         if self.helpers < count:
             self.start(count)
         while self.asleep and count:
@@ -150,10 +155,14 @@ class Pool:
     def serve(self) -> None:
         state.inside = True
         while True:
-            seen = self.calls.value
+            seen, launches = self.calls.value, self.launches
             if self.jobs.empty():
                 self.watch(seen)
             self.asleep.append(None)
+            if self.launches != launches and self.jobs.empty():  # perhaps by a caller that saw nobody asleep: watch once more
+                with suppress(IndexError):
+                    self.asleep.pop()
+                continue
             job = self.jobs.get()
             if job is not None:  # who called with None has taken away an entry
                 with suppress(IndexError):
