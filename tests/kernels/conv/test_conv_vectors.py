@@ -20,11 +20,22 @@ for images, ins, outs in ((1, 8, 13), (2, 7, 13), (2, 6, 4)):
     w = rng.integers(-3, 4, (outs, ins, 1, 1)).astype(np.float64)
     _, gw = OPS["conv"].vjp(ConvParams(Sliding((1, 1), 1)), x, w, g, needs=(False, True))
     assert (gw[:, :, 0, 0] == np.einsum("nohw,nchw->oc", g, x)).all()
+params = ConvParams(Sliding((3, 3), 2, 1), 24)
+x, w = rng.integers(-3, 4, (1, 24, 7, 9)).astype(np.float64), rng.integers(-3, 4, (24, 1, 3, 3)).astype(np.float64)
+g = rng.integers(-3, 4, params.out_shape(x.shape, w.shape)).astype(np.float64)
+met = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), (2, 3))[:, :, ::2, ::2]
+assert (OPS["conv"].forward(params, x, w) == np.einsum("nchwij,cij->nchw", met, w[:, 0])).all()
+gx, gw = OPS["conv"].vjp(params, x, w, g)
+assert (gw[:, 0] == np.einsum("nchwij,nchw->cij", met, g)).all()
+assert (gx * x).sum() == (gw * w).sum()  # both are the sum of all products of x, w and g
+few = rng.integers(-3, 4, (1, 3, 4, 5)).astype(np.float64)
+_, gw = OPS["conv"].vjp(ConvParams(Sliding((3, 3), 2, 1)), x, np.zeros((3, 24, 3, 3)), few, needs=(False, True))
+assert (gw == np.einsum("nchwij,nohw->ocij", met, few)).all()
 print(WIDE_BYTES)
 """
 
 
-def test_float64_weight_gradients_are_exact_with_vectors_of_16_bytes():
-    """A panel of them is no multiple of the rows that are turned around at once."""
+def test_float64_gradients_are_exact_with_vectors_of_16_bytes():
+    """A panel of them is no multiple of the rows that are turned around at once; a plane in each lane, and few rows, are exact too."""
     told = PLAIN if platform.machine() in ("x86_64", "AMD64") else {}
     assert fresh(CODE, seconds=300, **told).strip() == "16"  # its kernels are compiled once more

@@ -13,6 +13,8 @@ from windowgrad.kernels import arrays as cells
 from windowgrad.kernels.conv import share as conv_share
 from windowgrad.kernels.conv.choose import WAYS
 from windowgrad.kernels.conv.depthwise import bands
+from windowgrad.kernels.conv.depthwise import ways as depthwise
+from windowgrad.kernels.conv.depthwise.lane_plan import LARGEST_CHUNK
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT
@@ -98,7 +100,7 @@ def test_a_kernel_equals_the_exact_one_wherever_its_predicate_holds(kind, dtype,
     wanted = {
         "pointwise": {"products", "pointwise_weight"},
         "three": {"three_rows", "shifted", "three_weight", "shifted_weight"},
-        "planes": {"lanes", "shifted", "shifted_weight", "depthwise", "depthwise_weight"},
+        "planes": {"lanes", "lanes_weight", "shifted", "shifted_weight", "depthwise", "depthwise_weight"},
         "dense": {"products", "few_weight", "weight_products"},
         "bands": {"bands", "bands_weight"},
     }
@@ -132,6 +134,18 @@ def test_few_weights_are_few_sums_and_few_taps(taps, rows, may):
         out = placed(np.full(taps * rows, np.nan, np.float32))
         forced(made, WEIGHT, FEW_WEIGHT, out)
         assert (out == made.exact(WEIGHT)).all()
+
+
+@pytest.mark.parametrize(("width", "may"), [(LARGEST_CHUNK // 4 - 2, True), (LARGEST_CHUNK // 4 - 1, False)])
+def test_planes_side_by_side_have_rows_that_fit(width, may):
+    made = case(ConvParams(Sliding((3,), 1, 1), 3), (2, 3, width), (3, 1, 3), np.float32, np.random.default_rng(0))
+    for role, way in ((FORWARD, depthwise.LANES), (INPUT, depthwise.LANES), (WEIGHT, depthwise.LANES_WEIGHT)):
+        assert way.holds(made.conv.told(role), 4) == may
+        if may:
+            expected = made.with_bias(role, made.exact(role))
+            out = placed(np.full(expected.size, np.nan, np.float32))
+            forced(made, role, way, out)
+            assert (out == expected).all(), role
 
 
 # --- shares ------------------------------------------------------------------------------------------------------
@@ -270,6 +284,7 @@ def test_the_kernels_that_are_chosen():
         "1×1, few channels": (ConvParams(Sliding((1, 1), 1)), (8, 1, 12, 12), (PANEL, 1, 1, 1)),
         "depthwise 3×3": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
         "depthwise 3×3 s2": (ConvParams(Sliding((3, 3), 2, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
+        "depthwise 3×3 s2, many": (ConvParams(Sliding((3, 3), 2, 1), 32), (2, 32, 12, 12), (32, 1, 3, 3)),
         "depthwise 5×5, few": (ConvParams(Sliding((5, 5), 1, 2), 3), (3, 3, 12, 12), (3, 1, 5, 5)),
         "depthwise 3×3, large": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),
         "depthwise 3×3 s3, large": (ConvParams(Sliding((3, 3), 3, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),
@@ -288,6 +303,7 @@ def test_the_kernels_that_are_chosen():
         "1×1, few channels": ["products", "products", "few_weight"],
         "depthwise 3×3": ["three_rows", "three_rows", "three_weight"],
         "depthwise 3×3 s2": ["lanes", "lanes", "shifted_weight"],
+        "depthwise 3×3 s2, many": ["lanes", "lanes", "lanes_weight"],
         "depthwise 5×5, few": ["shifted", "shifted", "shifted_weight"],
         "depthwise 3×3, large": ["bands", "bands", "bands_weight"],
         "depthwise 3×3 s3, large": ["bands", "shifted", "bands_weight"],

@@ -25,6 +25,7 @@ from windowgrad.kernels.conv.depthwise.ways import (
     BANDS,
     BANDS_WEIGHT,
     LANES,
+    LANES_WEIGHT,
     LISTS,
     LISTS_WEIGHT,
     NINE_WEIGHT,
@@ -43,7 +44,16 @@ from windowgrad.params import ConvParams, TransposeParams
 WAYS: dict[int, tuple[Way, ...]] = {
     FORWARD: (BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
     INPUT: (BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
-    WEIGHT: (BANDS_WEIGHT, NINE_WEIGHT, SHIFTED_WEIGHT, LISTS_WEIGHT, FEW_WEIGHT, POINTWISE_WEIGHT, WEIGHT_PRODUCTS),
+    WEIGHT: (
+        BANDS_WEIGHT,
+        NINE_WEIGHT,
+        LANES_WEIGHT,
+        SHIFTED_WEIGHT,
+        LISTS_WEIGHT,
+        FEW_WEIGHT,
+        POINTWISE_WEIGHT,
+        WEIGHT_PRODUCTS,
+    ),
 }
 """The kernels of each role, the fastest first. The first that may be used and is worth it is taken; the last may always be."""
 

@@ -5,7 +5,7 @@
     plane 2   i j k l …     `put_planes`      place 2    c g k …     weights, one of each plane, needs no shuffle
     …                                         …
 
-Used by conv/depthwise/lanes.py. All places are addresses.
+Used by conv/depthwise/lanes.py and lanes_weight.py. All places are addresses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from windowgrad.kernels.vector.transpose import turned
 from windowgrad.kernels.vector.types import call, constant, first_lanes, llvm, read, suffix
 
 RUN = 8
-"""Sums that a run of pixels holds in registers."""
+"""Sums that are held in registers: those of a run of pixels, or of taps."""
 
 
 @intrinsic
@@ -101,6 +101,20 @@ def put_planes(typing: Any, y: Any, far: Any, planes: Any, sums: Any, count: Any
     return types.int64(y, types.intp, types.intp, sums, types.intp, types.intp), emit
 
 
+def by_size(builder: Any, count: Any, emit: Any) -> None:
+    """Instructions for each count from 1 to RUN, `emit(count)`, of which those of the given one are run."""
+    done = builder.append_basic_block("run.done")
+    sizes = [builder.append_basic_block(f"run.{size}") for size in range(1, RUN + 1)]
+    choice = builder.switch(count, sizes[-1])
+    for size, block in enumerate(sizes, 1):
+        if size < RUN:
+            choice.add_case(INDEX(size), block)
+        builder.position_at_end(block)
+        emit(size)
+        builder.branch(done)
+    builder.position_at_end(done)
+
+
 @intrinsic
 def sum_run(typing: Any, to: Any, step: Any, box: Any, taps: Any, number: Any, w: Any, extra: Any, count: Any) -> Any:
     """The i-th vector of `to`, which are `step` apart = extra + the sum over taps of w · box, for i < count ≤ RUN.
@@ -112,20 +126,14 @@ def sum_run(typing: Any, to: Any, step: Any, box: Any, taps: Any, number: Any, w
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         e, (into, apart, cells, pairs, many, weight, bias, some) = Emitter(context, builder, to.dtype), args
-        done = builder.append_basic_block("run.done")
-        sizes = [builder.append_basic_block(f"run.{size}") for size in range(1, RUN + 1)]
-        choice = builder.switch(some, sizes[-1])
-        for size, block in enumerate(sizes[:-1], 1):
-            choice.add_case(INDEX(size), block)
-        for size, block in enumerate(sizes, 1):
-            builder.position_at_end(block)
+
+        def run(size: int) -> None:
             totals = [e.variable(constant(v, 0.0)) for _ in range(size)]
             with e.steps(INDEX(0), many, INDEX(1)) as t:
-                place, which = (builder.load(builder.gep(pairs, [e.add(e.mul(t, 2), i)])) for i in range(2))
-                factor = read(context, builder, w, weight, e.mul(which, v.lanes), v)
-                start = e.mul(place, v.lanes)
+                place, which = (e.mul(builder.load(builder.gep(pairs, [e.add(e.mul(t, 2), i)])), v.lanes) for i in range(2))
+                factor = read(context, builder, w, weight, which, v)
                 for i, total in enumerate(totals):
-                    met = read(context, builder, box, cells, e.add(start, i * v.lanes), v)
+                    met = read(context, builder, box, cells, e.add(place, i * v.lanes), v)
                     added = call(builder, f"llvm.fma.{suffix(v)}", llvm(v), [factor, met, builder.load(total)])
                     builder.store(added, total)
                 stay_one(builder)
@@ -133,9 +141,41 @@ def sum_run(typing: Any, to: Any, step: Any, box: Any, taps: Any, number: Any, w
             for i, total in enumerate(totals):
                 at = builder.mul(apart, INDEX(i * v.lanes))
                 write(context, builder, to, into, at, builder.fadd(builder.load(total), last), v)
-            builder.branch(done)
-        builder.position_at_end(done)
+
+        by_size(builder, some, run)
         return context.get_dummy_value()
 
     ints = types.intp
     return types.void(to, ints, box, taps, ints, w, extra, ints), emit
+
+
+@intrinsic
+def add_run(typing: Any, sums: Any, taps: Any, number: Any, box: Any, g: Any, count: Any) -> Any:
+    """The vector of sums of each of `number` ≤ RUN taps += the products of the vectors of g and of the box, for `count` pixels.
+
+    Pairs at `taps` as in `sum_run`; the second says which vector of the sums it is.
+    """
+    v = wide(sums.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        e, (into, pairs, many, cells, pixels, some) = Emitter(context, builder, sums.dtype), args
+
+        def run(size: int) -> None:
+            read_pair = [
+                [e.mul(builder.load(builder.gep(pairs, [INDEX(2 * t + i)])), v.lanes) for i in (0, 1)] for t in range(size)
+            ]
+            totals = [e.variable(read(context, builder, sums, into, which, v)) for _, which in read_pair]
+            with e.steps(INDEX(0), e.mul(some, v.lanes), INDEX(v.lanes)) as i:
+                factor = read(context, builder, g, pixels, i, v)
+                for (place, _), total in zip(read_pair, totals, strict=True):
+                    met = read(context, builder, box, cells, builder.add(place, i), v)
+                    added = call(builder, f"llvm.fma.{suffix(v)}", llvm(v), [factor, met, builder.load(total)])
+                    builder.store(added, total)
+                stay_one(builder)
+            for (_, which), total in zip(read_pair, totals, strict=True):
+                write(context, builder, sums, into, which, builder.load(total), v)
+
+        by_size(builder, many, run)
+        return context.get_dummy_value()
+
+    return types.void(sums, taps, types.intp, box, g, types.intp), emit

@@ -36,7 +36,7 @@ class Side:
 
     `taps`: (place, place in the weight) of the taps of all runs. `chunks`: (first cell, cells, place of the first, first
     run, last run, first pixel, pixels). A chunk needs up to `box` vectors of cells and `sums` of pixels. `numbers`: 0, 1, …,
-    one for each tap of the weight, whose places they are.
+    one for each tap of the weight and each pixel of a chunk, whose places they are.
     """
 
     places: Array
@@ -97,7 +97,7 @@ def side_by_side(one: Pass, by_columns: bool) -> Side | None:
         np.array(chunks, np.int64),
         box,
         sums,
-        np.arange(one.taps),
+        np.arange(max(one.taps, sums)),
     )
 
 

@@ -15,6 +15,7 @@ from windowgrad.kernels.conv.depthwise.bands import BAND, FEW, bands
 from windowgrad.kernels.conv.depthwise.boxes import Planes, together
 from windowgrad.kernels.conv.depthwise.lane_plan import Side, side_by_side
 from windowgrad.kernels.conv.depthwise.lanes import sum_side_by_side
+from windowgrad.kernels.conv.depthwise.lanes_weight import weight_side_by_side
 from windowgrad.kernels.conv.depthwise.shifted import SUM_VECTORS, shifted
 from windowgrad.kernels.conv.depthwise.shifted_weight import TAPS, shifted_weight
 from windowgrad.kernels.conv.depthwise.three_rows import HIGH, three_rows
@@ -104,6 +105,11 @@ def sides(one: Pass) -> Side | None:
     return side_by_side(one, may_sum_three(one, 0))
 
 
+def may_weigh_side_by_side(one: Pass, itemsize: int) -> bool:
+    """`weight_side_by_side`: the same, of a forward pass."""
+    return not one.back and may_lie_side_by_side(one, itemsize)
+
+
 def may_band(one: Pass, itemsize: int) -> bool:
     """`three_rows` or `shifted`, band by band: each plane of y comes from one of x, and its parts fit in boxes."""
     return one.by_planes and len(bands(one)) > 0
@@ -121,9 +127,16 @@ def large(one: Pass) -> bool:
 
 def fills_lanes(one: Pass) -> bool:
     """Whether most lanes have a plane; windows of three rows share loads, and are left to `three_rows`."""
-    jobs = one.images * one.groups
-    full = jobs >= FULL * -(-jobs // BLOCK) * BLOCK
-    return full and one.planes is not None and not may_sum_three(one, 0)
+    return are_full(one.images * one.groups) and one.planes is not None and not may_sum_three(one, 0)
+
+
+def channels_fill_lanes(one: Pass) -> bool:
+    """The same in a weight gradient, whose lanes are channels, and which `three_weight` may take."""
+    return are_full(one.groups) and one.groups > BLOCK and one.planes is not None and not may_sum_nine(one, 0)
+
+
+def are_full(planes: int) -> bool:
+    return planes >= FULL * -(-planes // BLOCK) * BLOCK
 
 
 def whole_rows(one: Pass, band: Pass) -> bool:
@@ -203,6 +216,17 @@ def sum_sides(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) 
     return shared(partial(sum_side_by_side, x, w, y, bias, boxes, tables, sizes, share), count, work)
 
 
+def weigh_sides(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
+    plan, lanes = sides(one), WIDE_BYTES // gw.itemsize
+    assert plan is not None
+    taps, blocks, work = in_vectors(one.taps, gw), -(-one.groups // lanes), SHIFT_WORK * one.work
+    sizes = one.images, one.groups, one.cells, one.pixels, one.taps, taps, plan.box
+    tables = plan.places, plan.runs, plan.taps, plan.chunks, plan.numbers
+    own, count = (taps + plan.box + plan.sums) * lanes, parts(blocks, work)
+    boxes, _ = room.get(count * own, gw.dtype)
+    return shared(partial(weight_side_by_side, x, g, gw, boxes, tables, sizes, (blocks, count, own)), count, work)
+
+
 def multiply_planes(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     fill_unseen(one, bias, y, adds)
     weight = np.concatenate([w, np.zeros(PLANES * one.taps, w.dtype)])
@@ -274,6 +298,7 @@ BANDS = Way("bands", may_band, in_bands, large)
 BANDS_WEIGHT = Way("bands_weight", may_band_weight, weight_in_bands, large)
 THREE = Way("three_rows", may_sum_three, sum_three)
 LANES = Way("lanes", may_lie_side_by_side, sum_sides, fills_lanes)
+LANES_WEIGHT = Way("lanes_weight", may_weigh_side_by_side, weigh_sides, channels_fill_lanes)
 SHIFTED = Way("shifted", may_shift, shift)
 NINE_WEIGHT = Way("three_weight", may_sum_nine, sum_nine)
 SHIFTED_WEIGHT = Way("shifted_weight", may_shift_weight, shift_weight)
