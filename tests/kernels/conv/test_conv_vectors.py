@@ -36,6 +36,6 @@ print(WIDE_BYTES)
 
 
 def test_float64_gradients_are_exact_with_vectors_of_16_bytes():
-    """A panel of them is no multiple of the rows that are turned around at once; a plane in each lane, and few rows, are exact too."""
+    """A panel of them is no multiple of the rows that are turned around at once. Planes in lanes and few rows are exact too."""
     told = PLAIN if platform.machine() in ("x86_64", "AMD64") else {}
     assert fresh(CODE, seconds=300, **told).strip() == "16"  # its kernels are compiled once more
