@@ -7,8 +7,8 @@ gradient, rows of the output; in the weight gradient of few rows or channels als
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv.gemm.few import PACKED, few_products
@@ -128,23 +128,47 @@ def sum_pixels(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool
 
 
 def sum_few(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
-    (gather,), numbers, lanes = one.gathers, one.channels * one.taps, WIDE_BYTES // gw.itemsize
+    few = few_blocks(one, gw.itemsize)
+    count = parts(few.units, one.work)
+    own, own_lists = few_scratch(one, gw.itemsize, count)
+    scratch = room.get(count * own, gw.dtype, count * own_lists)
+    share = few.by_rows, few.unit, few.units, count, own, own_lists
+    given = x, g, gw, scratch, one.gathers[0].axes, one.sizes, few.blocks, share
+    return shared(partial(few_products, *given), count, one.work)
+
+
+class Few(NamedTuple):
+    """`blocks` of `few_products`; whether (1 or 0) rows or else numbers are shared, how many are a unit, and all units."""
+
+    blocks: tuple[int, int, int, int]
+    by_rows: int
+    unit: int
+    units: int
+
+
+@lru_cache(maxsize=512)
+def few_blocks(one: Pass, itemsize: int) -> Few:
+    numbers, lanes = one.channels * one.taps, WIDE_BYTES // itemsize
     turned = up_to(numbers, ROWS // 2) * one.rows < up_to(one.rows, ROWS // 2) * numbers
     by_rows = numbers < 2 * ROWS
     unit = ROWS if by_rows != turned else VECTORS
     images, pixels = pixels_at_once(one.images, one.pixels, lanes)
-    pitch = images * pixels + lanes
-    packed = 0 if gather.in_order and images == 1 else min(numbers, max(1, PACKED // pitch // unit) * unit)
-    units = -(-(one.rows if by_rows else numbers) // unit)
-    count = parts(units, one.work)
-    most = -(-units // count) * unit
+    in_place = one.gathers[0].in_order and images == 1
+    packed = 0 if in_place else min(numbers, max(1, PACKED // (images * pixels + lanes) // unit) * unit)
+    return Few((images, pixels, packed, int(turned)), int(by_rows), unit, -(-(one.rows if by_rows else numbers) // unit))
+
+
+@lru_cache(maxsize=512)
+def few_scratch(one: Pass, itemsize: int, count: int) -> tuple[int, int]:
+    """The cells and integers that each of so many parts needs; what several parts need has space in theirs together."""
+    (images, pixels, packed, turned), by_rows, unit, units = few_blocks(one, itemsize)
+    lanes, numbers, most = WIDE_BYTES // itemsize, one.channels * one.taps, -(-units // count) * unit
     rows, columns = (min(most, one.rows), numbers) if by_rows else (one.rows, min(most, numbers))
     wide, tall = (rows, columns) if turned else (columns, rows)
-    cells = (wide * up_to(tall, ROWS) + ROWS) * lanes + packed * pitch + lanes + (rows * pitch if images > 1 else 0) + lanes
-    own, own_lists = up_to(cells, lanes), 3 * one.taps * images * pixels if packed else 0
-    scratch = room.get(count * own, gw.dtype, count * own_lists)
-    blocks, share = (images, pixels, packed, int(turned)), (int(by_rows), unit, units, count, own, own_lists)
-    return shared(partial(few_products, x, g, gw, scratch, gather.axes, one.sizes, blocks, share), count, one.work)
+    pitch = images * pixels + lanes
+    sums, copied = (wide * up_to(tall, ROWS) + ROWS) * lanes, rows * pitch if images > 1 else 0
+    cells = sums + packed * pitch + lanes + copied + lanes
+    return up_to(cells, lanes), 3 * one.taps * images * pixels if packed else 0
 
 
 def pixels_at_once(images: int, pixels: int, lanes: int) -> tuple[int, int]:
