@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from windowgrad.arguments import Padding, Size, as_int, flag, ints
 from windowgrad.autograd.arrays import add, flatten, matmul, relu, tanh, transpose
