@@ -92,6 +92,7 @@ def test_methods_with_other_names_in_pytorch():
         (lambda x: x.min((0, 2)), lambda x: x.amin((0, 2))),
         (lambda x: x[ROWS, COLUMNS], lambda x: x[torch.from_numpy(ROWS), torch.from_numpy(COLUMNS)]),
         (lambda x: x[ROWS, :, COLUMNS], lambda x: x[torch.from_numpy(ROWS), :, torch.from_numpy(COLUMNS)]),
+        (lambda x: x[:, ROWS, ..., 1], lambda x: x[:, torch.from_numpy(ROWS), 1].permute(1, 0)),
         (lambda x: x[x > 0], lambda x: x[x > 0]),
         (lambda x: x[:, 1::-1], lambda x: x.flip(1)[:, 1:]),
         (lambda x: x.astype(np.float32).astype("float64"), lambda x: x.to(torch.float32).to(torch.float64)),

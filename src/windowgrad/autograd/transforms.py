@@ -54,7 +54,9 @@ def _pushed(kind: type[Pushed], f: Function, primals: Sequence[Any], tangents: S
     dxs = trees.matched("tangents", tuple(tangents), structure, xs, "primals")
     level = next_level()
     moving = [kind(level, x, as_derivative(dx)) for x, dx in zip(xs, dxs, strict=True)]
-    result, aux = _apart(f(*trees.unflatten(structure, moving)), flag("has_aux", has_aux))
+    result, aux = f(*trees.unflatten(structure, moving)), None
+    if has_aux is not False:
+        result, aux = _apart(result, has_aux)
     ys, out = trees.values("result", result)
     results = [parts(y, level) for y in ys]
     moved = [zeros_like(y) if dy is None else dy for y, dy in results]
@@ -74,7 +76,9 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     _check("f", f)
     xs, structure = trees.values("primals", primals)
     tape = Tape.within()
-    result, aux = _apart(f(*trees.unflatten(structure, tape.checked_leaves(xs))), flag("has_aux", has_aux))
+    result, aux = f(*trees.unflatten(structure, tape.checked_leaves(xs))), None
+    if has_aux is not False:
+        result, aux = _apart(result, has_aux)
     ys, out = trees.values("result", result)
     results = [y.value if _is_of(y, tape) else y for y in ys]
 
@@ -92,9 +96,9 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     return (value, pull, _mapped(lambda leaf: leaf.value if _is_of(leaf, tape) else leaf, aux)) if has_aux else (value, pull)
 
 
-def _apart(result: Any, has_aux: bool) -> tuple[Any, Any]:
+def _apart(result: Any, has_aux: Any) -> tuple[Any, Any]:
     """(the result, what f returned beside it)."""
-    if not has_aux:
+    if not flag("has_aux", has_aux):
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
         raise KindError(f"has_aux=True: f must return a pair (result, aux), not {type(result).__name__}")

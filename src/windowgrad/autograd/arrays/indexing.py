@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
+from types import EllipsisType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,11 +50,11 @@ class Rows:
         return f"integers of shape {self.array.shape}"
 
 
-Entry = int | None | Cut | Rows
+Entry = int | None | Cut | Rows | EllipsisType
 
 
 class Key:
-    """One entry for each axis of x, and None for each new axis."""
+    """One entry for each axis of x, and None for each new axis. A … stands for no axis, and only keeps its neighbours apart."""
 
     def __init__(self, entries: tuple[Entry, ...]) -> None:
         self.entries = entries
@@ -90,8 +91,8 @@ class IndexParams(Params):
         places: list[int] = []  # of integers and arrays, in the key
         front, axis = 0, 0
         for place, entry in enumerate(self.key.entries):
-            if entry is None:
-                sizes.append(1)
+            if entry is None or entry is Ellipsis:
+                sizes += [1] if entry is None else []
                 continue
             if isinstance(entry, Cut):
                 sizes.append(len(range(*slice(*entry).indices(x[axis]))))
@@ -183,7 +184,7 @@ def expanded(key: Any, x: Shape) -> tuple[Entry, ...]:
         if entry is Ellipsis:
             if rest < 0:
                 raise IndexingError(f"index {shown(key)}: must not have more than one …")
-            found += [Cut()] * rest
+            found += [Cut()] * rest or [Ellipsis]
             axis, rest = axis + rest, -1
         else:
             found += as_entries(entry, x[axis : axis + axes_used(entry)], axis)

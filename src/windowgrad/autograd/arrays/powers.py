@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from windowgrad.autograd.arrays.arithmetic import EACH, PAIR, add, divide, multiply, subtract
-from windowgrad.autograd.arrays.functions import by_float, floats, transcendental
+from windowgrad.autograd.arrays.functions import _log_pull, _log_push, by_float, floats, transcendental
 from windowgrad.autograd.arrays.operands import operand, operands
 from windowgrad.autograd.arrays.records import EachParams, PairParams
 from windowgrad.autograd.arrays.rules import Array, by_cell, native_op
@@ -165,14 +165,6 @@ def _log_or_zero(params: Params, x: Array) -> Any:
 
 def log_or_zero_cell(a: Any) -> Any:
     return scalar.zero_like(a) if a == 0 else transcendental(scalar.log, "log", a)
-
-
-def _log_push(params: Params, x: Any, dx: Any) -> Any:
-    return divide(dx, x)
-
-
-def _log_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
-    return (divide(g, x),)
 
 
 SQRT = native_op(

@@ -38,6 +38,8 @@ def scattered(op: Op, params: Any, g: Array) -> Array:
         g = da_.moveaxis(g, front_of(key, place), axes_before(key, place))
     own, axis = g.ndim, len(params.shape)
     for entry in reversed(key):
+        if entry is Ellipsis:  # which stands for no axis
+            continue
         if entry is None:
             own -= 1
             g = g[(slice(None),) * own + (0,)]
@@ -65,7 +67,7 @@ def the_rows(key: Key) -> tuple[int, Any]:
 
 def axes_before(key: Key, place: int) -> int:
     """How many axes of the result come before that of the entry at `place`, if none goes to the front."""
-    return sum(not isinstance(entry, int) for entry in key[:place])
+    return sum(not isinstance(entry, int) and entry is not Ellipsis for entry in key[:place])
 
 
 def front_of(key: Key, place: int) -> int:
