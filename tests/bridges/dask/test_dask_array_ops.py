@@ -289,6 +289,13 @@ def test_transforms_differentiate_in_dask_arrays():
     assert isinstance(tape.backward(f(tape.leaf(cut, name="x")))["x"], da.Array)
 
 
+def test_slices_that_begin_outside_are_numpys():
+    x = np.arange(24.0).reshape(2, 3, 4)
+    cut = da.from_array(x, 2)
+    for key in ((..., slice(-9, 0, -1)), (slice(9, None, -1), 1), (0, slice(-9, 9), slice(None, None, -2)), ([1, 0], ..., 2)):
+        assert np.array_equal(wg.vjp(lambda x, key=key: x[key], cut)[0].compute(), x[key])
+
+
 # --- refusals ----------------------------------------------------------------------------------------------------
 
 

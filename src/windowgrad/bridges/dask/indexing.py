@@ -23,9 +23,10 @@ Key = tuple[Any, ...]
 def indexed(op: Op, params: Any, x: Array) -> Array:
     """First what is basic, then the array of integers, along its axis."""
     place, rows = the_rows(params.raw)
+    key = bounded(params.raw, x.shape)
     if rows is None:
-        return x[params.raw]
-    basic = tuple(slice(None) if entry is rows else entry for entry in params.raw)
+        return x[key]
+    basic = tuple(slice(None) if entry is rows else entry for entry in key)
     axis = axes_before(params.raw, place)
     return da_.moveaxis(da_.take(x[basic], rows, axis=axis), axis, front_of(params.raw, place))
 
@@ -53,6 +54,22 @@ def scattered(op: Op, params: Any, g: Array) -> Array:
         is_cut = isinstance(entry, slice)
         g = widened(g, own, list(range(*entry.indices(size))), size) if is_cut else added_at(g, own, entry, size)
     return g
+
+
+def bounded(key: Key, shape: tuple[int, ...]) -> Key:
+    """The key with slices whose ends are cells: Dask takes some that begin outside of the axis for others."""
+    sizes, found = iter(shape), []
+    for entry in key:
+        size = next(sizes) if entry is not None and entry is not Ellipsis else 0
+        cells = range(*entry.indices(size)) if isinstance(entry, slice) else None
+        if cells is None:
+            found.append(entry)
+        elif not cells:
+            found.append(slice(0, 0))
+        else:
+            end = cells[-1] + (1 if cells.step > 0 else -1)
+            found.append(slice(cells[0], end if end >= 0 else None, cells.step))
+    return tuple(found)
 
 
 def the_rows(key: Key) -> tuple[int, Any]:
