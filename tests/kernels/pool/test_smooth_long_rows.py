@@ -5,9 +5,11 @@ import pytest
 
 import windowgrad as wg
 from support.exact import same_bits
+from windowgrad import dispatch
 from windowgrad.dispatch import run, run_saving
 from windowgrad.geometry import Adaptive, Sliding
 from windowgrad.kernels.pool import blocks
+from windowgrad.kernels.pool.smooth.entry import saved_kind
 from windowgrad.kernels.pool.smooth.long_rows import PART, is_tiled
 from windowgrad.ops import OPS
 from windowgrad.params import SmoothParams
@@ -28,12 +30,13 @@ def all_rules(params: SmoothParams, x: np.ndarray, g: np.ndarray) -> list[np.nda
 
 
 @pytest.mark.parametrize("ceil_mode", [False, True])
-@pytest.mark.parametrize(("n", "k"), [(LONG, 2), (LONG + 1, 2), (3 * LONG + 2, 3), (128 * PART, 4)])
+@pytest.mark.parametrize(("n", "k"), [(LONG, 2), (LONG + 1, 2), (3 * LONG + 2, 3), (128 * PART, 4), (65 * PART + 1, 2)])
 def test_parts_of_a_row_are_planes(n, k, ceil_mode):
     """Whole parts have the bits that they have as planes; cells and outputs behind the last are those of a row of their own."""
     params = SmoothParams(Sliding((k,), k, ceil_mode=ceil_mode), 0.7)
     outputs = PART // k
-    parts, end = n // (outputs * k), n // (outputs * k) * outputs * k
+    parts = (n - k) // (outputs * k) if n % (outputs * k) else n // (outputs * k)
+    end = parts * outputs * k
     x, g = numbers((2, n), 1), numbers(params.geometry.out_shape((2, n)), 2)
     middle = all_rules(params, x[:, :end].reshape(2, parts, -1), g[:, : parts * outputs].reshape(2, parts, -1))
     has_more = g.shape[1] > parts * outputs
@@ -55,6 +58,20 @@ def test_no_layout_and_no_thread_changes_a_bit(dtype):
         for threads, (cells, gradient) in ((2, others[0]), (2, others[1]), (1, (x, g))):
             wg.set_num_threads(threads)
             assert all(map(same_bits, all_rules(params, cells, gradient), expected))
+
+
+@pytest.mark.parametrize("outputs", [3, 40])
+def test_parts_are_never_long_themselves(monkeypatch, outputs):
+    """However short a row is long: the fuzzer makes it so."""
+    params = SmoothParams(Sliding((3,), 3, ceil_mode=True), 0.7)
+    x, g = numbers((2, 2344), 1), numbers((2, 782), 2)
+    expected = all_rules(params, x, g)
+    monkeypatch.setattr(blocks, "TABLES", outputs)
+    monkeypatch.setattr(dispatch, "READY", False)
+    saved_kind.cache_clear()
+    for found, whole in zip(all_rules(params, x, g), expected, strict=True):
+        np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
+    saved_kind.cache_clear()
 
 
 def test_only_long_rows_of_windows_side_by_side_are_cut_so():

@@ -15,6 +15,7 @@ import numpy as np
 
 from windowgrad.geometry import Geometry, Sliding
 from windowgrad.kernels.arrays import Array
+from windowgrad.kernels.pool import blocks
 from windowgrad.kernels.pool.long_rows import is_long
 from windowgrad.params import SmoothParams
 
@@ -37,9 +38,9 @@ class Cut:
     def __init__(self, geometry: Geometry, n: int) -> None:
         assert isinstance(geometry, Sliding)
         (kernel,) = geometry.kernel
-        self.outputs = max(1, PART // kernel)
+        self.outputs = max(1, min(PART // kernel, blocks.TABLES // 2))  # a part is not long again
         self.cells = self.outputs * kernel
-        self.parts = n // self.cells
+        self.parts = n // self.cells - (0 < n % self.cells < kernel)  # behind them is room for a window, or nothing
         self.rest = geometry.grid((n,))[0] - self.parts * self.outputs
 
     def split(self, a: Array, size: int) -> tuple[Array, Array]:
