@@ -214,12 +214,19 @@ def run(
             return by_themselves(op, rule, params, arrays, out, needs, saved)
     if out is None and (ready := known(op, rule, params, arrays)) is not None:
         try:
-            found = ready(*arrays) if saved is None else ready(*arrays, saved)
+            found = called(op, ready, arrays, needs, saved)
         except MemoryError as error:
             raise no_memory(op, error) from error
         return found if needs is None or False not in needs else chosen(found, needs)
     check_params(op, params)
     return on_numpy(op, rule, params, arrays, out, needs, saved)
+
+
+def called(op: Op, ready: Ready, arrays: Sequence[Any], needs: Sequence[bool] | None, saved: Any) -> Any:
+    """A rule that was prepared; if its operator chooses gradients, it is told which are needed."""
+    if needs is not None and op.facts is not None and op.facts.chooses_gradients:
+        return ready(*arrays, needs=needs)
+    return ready(*arrays) if saved is None else ready(*arrays, saved)
 
 
 def by_themselves(
@@ -261,7 +268,7 @@ def on_numpy(
             ready = None
         elif out is None:
             learn(op, rule, params, arrays, ready)
-            found = ready(*arrays) if saved is None else ready(*arrays, saved)
+            found = called(op, ready, arrays, needs, saved)
             return found if needs is None else chosen(found, needs)
         if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
             refuse_large(op, rule, params, arrays)

@@ -27,7 +27,7 @@ class Kernels:
     prepare: Callable[..., Callable[..., Any] | None] | None = None
     """`(rule, params, *kinds)`: the rule for arrays of these shapes and dtypes whose cells are in a row and can be written,
     with everything done that follows from the kinds; None where there is none. After its inputs the forward rule takes an
-    array for its result, and the vjp what was saved."""
+    array for its result, and the vjp what was saved, or `needs=` if the operator chooses gradients."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from windowgrad.autograd.arrays import arithmetic
 from windowgrad.autograd.arrays.arithmetic import PAIR
 from windowgrad.autograd.pushing import Pushed
 from windowgrad.geometry import Sliding
+from windowgrad.kernels.conv import entry
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams
 
@@ -40,6 +41,7 @@ def computed(monkeypatch):
         return run
 
     monkeypatch.setattr(dispatch, "kernel_of", spied)
+    monkeypatch.setattr(dispatch, "READY", False)  # a prepared call asks for no kernel
     return seen
 
 
@@ -54,6 +56,15 @@ class TestOnlyWhatIsNeeded:
     def test_of_numpy_arrays(self, needs, computed):
         agree(OPS["conv"].vjp(PARAMS, X, W, B, G, needs=needs), needs)
         assert computed == [needs]
+
+    def test_of_calls_that_were_prepared(self, needs, monkeypatch):
+        ready, calls = entry.prepare("vjp", PARAMS, *((a.shape, a.dtype) for a in (X, W, B, G))), []
+        for name in ("total", "channel_sums"):  # of the weight, of the bias
+            right = getattr(entry, name)
+            monkeypatch.setattr(entry, name, lambda *args, name=name, right=right: calls.append(name) or right(*args))
+        agree(ready(X, W, B, G, needs=needs), needs)
+        agree(OPS["conv"].vjp(PARAMS, X, W, B, G, needs=needs), needs)
+        assert len(calls) == 2 * sum(needs[1:])
 
     def test_of_variables_of_a_tape_which_has_a_node_for_each(self, needs, computed):
         tape = wg.Tape()

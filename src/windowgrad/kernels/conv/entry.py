@@ -181,30 +181,58 @@ def rectify(y: Array) -> None:
     np.add(y, 0, out=y)
 
 
-def prepare(rule: str, params: ConvParams, *kinds: Kind) -> Callable[..., Array] | None:
-    """The forward rule of floats of one kernel dtype, with everything done that follows from shapes and dtypes; else None."""
+def prepare(rule: str, params: ConvParams, *kinds: Kind) -> Callable[..., Any] | None:
+    """The forward rule or the vjp of floats that are summed as they are, with all done that follows from the kinds; or None."""
     dtype, dtypes = kinds[0][1], {dtype for _, dtype in kinds}
-    if rule != "forward" or len(dtypes) > 1 or summed(dtype) != dtype or not is_float(dtype):
+    if rule not in ("forward", "vjp") or len(dtypes) > 1 or summed(dtype) != dtype or not is_float(dtype):
         return None
     conv, shape = grouped(params, kinds[0][0], kinds[1][0])
     if not conv.regular:
         return None
-    compute, new = conv.ready(FORWARD, dtype), maker(shape, dtype)
+    if rule == "vjp":
+        return prepared_vjp(conv, dtype, *(shape for shape, _ in kinds))
+    forward = prepared(conv, FORWARD, dtype, shape)
+    if len(kinds) == 3:
+        return forward
+    none = np.zeros(kinds[1][0][1] * params.groups if isinstance(params, TransposeParams) else kinds[1][0][0], dtype)
+    return lambda x, w, y=None: forward(x, w, none, y)
 
-    def with_bias(x: Array, w: Array, bias: Array, y: Array | None = None) -> Array:
+
+def prepared(conv: Grouped, role: int, dtype: Any, shape: tuple[int, ...]) -> Callable[..., Array]:
+    """The forward pass or the input gradient, of this shape, as a function of its operands, a bias and maybe its result."""
+    compute, new = conv.ready(role, dtype), maker(shape, dtype)
+
+    def call(a: Array, b: Array, bias: Array, y: Array | None = None) -> Array:
         y = new(shape, dtype) if y is None else y
-        cells, numbers, sums = x.ravel(), w.ravel(), y.ravel()
+        cells, numbers, sums = a.ravel(), b.ravel(), y.ravel()
         if strange := compute(cells, numbers, bias, sums):
             with np.errstate(all="ignore"):
-                found = settled(conv, FORWARD, [(cells, numbers)], bias, sums, strange)
+                found = settled(conv, role, [(cells, numbers)], bias, sums, strange)
                 if found is not sums:
                     sums[:] = found
         return y
 
-    if len(kinds) == 3:
-        return with_bias
-    none = np.zeros(kinds[1][0][1] * params.groups if isinstance(params, TransposeParams) else kinds[1][0][0], dtype)
-    return lambda x, w, y=None: with_bias(x, w, none, y)
+    return call
+
+
+def prepared_vjp(conv: Grouped, dtype: Any, *shapes: tuple[int, ...]) -> Callable[..., tuple[Array | None, ...]]:
+    """As `conv_vjp`, for arrays of these shapes."""
+    x_shape, w_shape, *_, g_shape = shapes
+    channel = len(g_shape) - conv.window.rank - 1
+    back, none, size = prepared(conv, INPUT, dtype, x_shape), np.zeros(x_shape[channel], dtype), math.prod(w_shape)
+
+    def weight_gradient(x: Array, g: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return total(conv, WEIGHT, [(x, g)], none[:0], size).reshape(w_shape).astype(dtype, copy=False)
+
+    def pull(*arrays: Array, needs: Sequence[bool] = (True, True, True)) -> tuple[Array | None, ...]:
+        x, w, *bias, g = arrays
+        gx, gw = back(g, w, none) if needs[0] else None, weight_gradient(x, g) if needs[1] else None
+        if not bias:
+            return gx, gw
+        return gx, gw, channel_sums(g, channel).astype(dtype, copy=False) if needs[2] else None
+
+    return pull
 
 
 def refuse_overflow(params: ConvParams, dtype: Any, x: Array, w: Array, *bias: Array) -> None:
