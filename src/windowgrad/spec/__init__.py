@@ -14,11 +14,15 @@ from windowgrad.spec import (
     unpooling,
 )
 from windowgrad.spec.dual import Dual
+from windowgrad.spec.interval import Interval
 from windowgrad.spec.op import Op
+from windowgrad.spec.rounded import Rounded
 
 __all__ = [
     "Dual",
+    "Interval",
     "Op",
+    "Rounded",
     "convolution",
     "extension",
     "logsumexp",
