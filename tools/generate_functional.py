@@ -91,6 +91,9 @@ def argument(family: Family, rank: int | None, name: str) -> Argument:
         return Argument("A", "", f"an array {shape_in(family, rank)}; all axes before these are batch.")
     if name == "kernel_size":
         return Argument(sizes, "", f"cells of a window: {one_each}.")
+    if name == "output_size" and not is_pool:
+        text = "the sizes of the result, or its whole shape, instead of `output_padding`; None is the least."
+        return Argument("Size | None", "None", text)
     if name == "output_size":
         kind, bins = ("Sequence[int | None]", "one per axis") if rank is None else ("Bins", "an integer, or one per axis")
         return Argument(kind, "", f"how many bins: {bins}; None keeps an axis.")
@@ -193,7 +196,11 @@ def body(family: Family, rank: int | None) -> Iterator[str]:
     constant, given = public_name(family, rank).upper(), "".join(f", {name}" for name in family.options)
     if "weight" in family.arguments:
         make = "transpose_params" if family.windows == "transposed" else "conv_params"
-        yield f"        params = {make}(kernel_of({rank}, weight), stride, padding, dilation{given})"
+        yield f"        kernel = kernel_of({rank}, weight)"
+        if family.windows == "transposed":
+            yield "        extra = padding_for(x, kernel, stride, padding, dilation, output_padding, output_size)"
+            given = given.replace("output_padding", "extra")
+        yield f"        params = {make}(kernel, stride, padding, dilation{given})"
         yield f"        y: A = {constant}.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)"
         yield "        return y"
         return
@@ -322,7 +329,7 @@ from windowgrad.arguments import Padding, Size
 from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
 from windowgrad.functional.pooling import pooling
-from windowgrad.functional.records import bins, conv_params, everything, kernel_of, transpose_params, windows
+from windowgrad.functional.records import bins, conv_params, everything, kernel_of, padding_for, transpose_params, windows
 from windowgrad.functional.sharpness import is_array, sharpened
 from windowgrad.functional.signatures import A, Bins, Empty, Named, Pair, Ties
 from windowgrad.ops import called

@@ -202,6 +202,19 @@ class Sliding(Geometry):
             sizes.append(size)
         return tuple(sizes)
 
+    def extra_for(self, spatial: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...]:
+        """The `extra` with which `adjoint` gives the sizes `wanted`."""
+        found = []
+        for axis, (n, m) in enumerate(zip(spatial, wanted, strict=True)):
+            k, s, d, (lo, hi) = self.kernel[axis], self.stride[axis], self.dilation[axis], self.padding[axis]
+            least = (n - 1) * s + d * (k - 1) + 1 - lo - hi
+            most = least + max(s, d) - 1
+            if not least <= m <= most:
+                possible = f"must be from {show(max(least, 1))} to {show(most)}" if least < most else f"must be {show(least)}"
+                raise WindowError(f"output_size={show(m)} on axis {axis}: {possible} for an input of size {show(n)}")
+            found.append(m - least)
+        return tuple(found)
+
 
 @dataclass(frozen=True, init=False)
 class Adaptive(Geometry):

@@ -283,11 +283,11 @@ CONV_TRANSPOSE = Family(
     "conv_transpose",
     "conv_transpose",
     "transposed",
-    words("x weight bias stride padding output_padding groups dilation * out"),
+    words("x weight bias stride padding output_padding groups dilation * output_size out"),
     ("groups", "output_padding"),
     "ConvTranspose",
     "The adjoint of `conv` in its input, plus a bias.",
-    "Inputs of several sizes have a convolution of the same size; `output_padding` chooses among them.",
+    "Inputs of several sizes have a convolution of the same size; `output_padding` or `output_size` chooses among them.",
     case_arguments=words("stride padding output_padding groups dilation"),
     factors=(
         *CHANNELS,

@@ -48,7 +48,7 @@ global_avg_pool(x, rank, *, keepdims=True, out=None)
 global_smooth_max_pool(x, rank, *, keepdims=True, beta, out=None)
 global_lp_pool(x, norm_type, rank, *, keepdims=True, out=None)
 conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, out=None)
-conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1, *, out=None)
+conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1, *, output_size=None, out=None)
 """
 SHAPES = """
 pool_out_shape(spatial, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)

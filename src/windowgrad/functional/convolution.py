@@ -8,7 +8,7 @@ from __future__ import annotations
 from windowgrad.arguments import Padding, Size
 from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
-from windowgrad.functional.records import conv_params, kernel_of, transpose_params
+from windowgrad.functional.records import conv_params, kernel_of, padding_for, transpose_params
 from windowgrad.functional.signatures import A, Named
 from windowgrad.ops import called
 
@@ -51,7 +51,8 @@ def conv(
     [[[4.0, 4.0], [4.0, 4.0]]]
     """
     try:
-        params = conv_params(kernel_of(None, weight), stride, padding, dilation, groups)
+        kernel = kernel_of(None, weight)
+        params = conv_params(kernel, stride, padding, dilation, groups)
         y: A = CONV.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
     except WindowgradError as error:
@@ -95,7 +96,8 @@ def conv1d(
     [[2.0, 2.0, 2.0]]
     """
     try:
-        params = conv_params(kernel_of(1, weight), stride, padding, dilation, groups)
+        kernel = kernel_of(1, weight)
+        params = conv_params(kernel, stride, padding, dilation, groups)
         y: A = CONV1D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
     except WindowgradError as error:
@@ -139,7 +141,8 @@ def conv2d(
     [[[4.0, 4.0], [4.0, 4.0]]]
     """
     try:
-        params = conv_params(kernel_of(2, weight), stride, padding, dilation, groups)
+        kernel = kernel_of(2, weight)
+        params = conv_params(kernel, stride, padding, dilation, groups)
         y: A = CONV2D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
     except WindowgradError as error:
@@ -183,7 +186,8 @@ def conv3d(
     [[[[8.0]]]]
     """
     try:
-        params = conv_params(kernel_of(3, weight), stride, padding, dilation, groups)
+        kernel = kernel_of(3, weight)
+        params = conv_params(kernel, stride, padding, dilation, groups)
         y: A = CONV3D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
     except WindowgradError as error:
@@ -204,11 +208,12 @@ def conv_transpose(
     groups: int = 1,
     dilation: Size = 1,
     *,
+    output_size: Size | None = None,
     out: A | None = None,
 ) -> A:
     """The adjoint of `conv` in its input, plus a bias.
 
-    Inputs of several sizes have a convolution of the same size; `output_padding` chooses among them.
+    Inputs of several sizes have a convolution of the same size; `output_padding` or `output_size` chooses among them.
 
     Arguments:
         x: an array (…, in, *spatial); all axes before these are batch.
@@ -220,6 +225,7 @@ def conv_transpose(
         output_padding: cells added at the end of each axis, fewer than `stride` or `dilation`.
         groups: how many groups the channels are split into.
         dilation: distance between neighbouring cells of a window.
+        output_size: the sizes of the result, or its whole shape, instead of `output_padding`; None is the least.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, out, *conv_transpose_out_shape(…)) of the promoted dtype of floats; integers are summed exactly,
@@ -229,7 +235,9 @@ def conv_transpose(
     [[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]
     """
     try:
-        params = transpose_params(kernel_of(None, weight), stride, padding, dilation, groups, output_padding)
+        kernel = kernel_of(None, weight)
+        extra = padding_for(x, kernel, stride, padding, dilation, output_padding, output_size)
+        params = transpose_params(kernel, stride, padding, dilation, groups, extra)
         y: A = CONV_TRANSPOSE.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
     except WindowgradError as error:
@@ -250,11 +258,12 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Size = 1,
     *,
+    output_size: Size | None = None,
     out: A | None = None,
 ) -> A:
     """The adjoint of `conv` in its input, plus a bias.
 
-    Inputs of several sizes have a convolution of the same size; `output_padding` chooses among them.
+    Inputs of several sizes have a convolution of the same size; `output_padding` or `output_size` chooses among them.
 
     Arguments:
         x: an array (…, in, length); all axes before these are batch.
@@ -266,6 +275,7 @@ def conv_transpose1d(
         output_padding: cells added at the end of each axis, fewer than `stride` or `dilation`.
         groups: how many groups the channels are split into.
         dilation: distance between neighbouring cells of a window.
+        output_size: the sizes of the result, or its whole shape, instead of `output_padding`; None is the least.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, out, *conv_transpose_out_shape(…)) of the promoted dtype of floats; integers are summed exactly,
@@ -275,7 +285,9 @@ def conv_transpose1d(
     [[1.0, 2.0, 2.0, 1.0]]
     """
     try:
-        params = transpose_params(kernel_of(1, weight), stride, padding, dilation, groups, output_padding)
+        kernel = kernel_of(1, weight)
+        extra = padding_for(x, kernel, stride, padding, dilation, output_padding, output_size)
+        params = transpose_params(kernel, stride, padding, dilation, groups, extra)
         y: A = CONV_TRANSPOSE1D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
     except WindowgradError as error:
@@ -296,11 +308,12 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Size = 1,
     *,
+    output_size: Size | None = None,
     out: A | None = None,
 ) -> A:
     """The adjoint of `conv` in its input, plus a bias.
 
-    Inputs of several sizes have a convolution of the same size; `output_padding` chooses among them.
+    Inputs of several sizes have a convolution of the same size; `output_padding` or `output_size` chooses among them.
 
     Arguments:
         x: an array (…, in, height, width); all axes before these are batch.
@@ -312,6 +325,7 @@ def conv_transpose2d(
         output_padding: cells added at the end of each axis, fewer than `stride` or `dilation`.
         groups: how many groups the channels are split into.
         dilation: distance between neighbouring cells of a window.
+        output_size: the sizes of the result, or its whole shape, instead of `output_padding`; None is the least.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, out, *conv_transpose_out_shape(…)) of the promoted dtype of floats; integers are summed exactly,
@@ -321,7 +335,9 @@ def conv_transpose2d(
     [[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]
     """
     try:
-        params = transpose_params(kernel_of(2, weight), stride, padding, dilation, groups, output_padding)
+        kernel = kernel_of(2, weight)
+        extra = padding_for(x, kernel, stride, padding, dilation, output_padding, output_size)
+        params = transpose_params(kernel, stride, padding, dilation, groups, extra)
         y: A = CONV_TRANSPOSE2D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
     except WindowgradError as error:
@@ -342,11 +358,12 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Size = 1,
     *,
+    output_size: Size | None = None,
     out: A | None = None,
 ) -> A:
     """The adjoint of `conv` in its input, plus a bias.
 
-    Inputs of several sizes have a convolution of the same size; `output_padding` chooses among them.
+    Inputs of several sizes have a convolution of the same size; `output_padding` or `output_size` chooses among them.
 
     Arguments:
         x: an array (…, in, depth, height, width); all axes before these are batch.
@@ -358,6 +375,7 @@ def conv_transpose3d(
         output_padding: cells added at the end of each axis, fewer than `stride` or `dilation`.
         groups: how many groups the channels are split into.
         dilation: distance between neighbouring cells of a window.
+        output_size: the sizes of the result, or its whole shape, instead of `output_padding`; None is the least.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, out, *conv_transpose_out_shape(…)) of the promoted dtype of floats; integers are summed exactly,
@@ -367,7 +385,9 @@ def conv_transpose3d(
     [[[[1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]]]
     """
     try:
-        params = transpose_params(kernel_of(3, weight), stride, padding, dilation, groups, output_padding)
+        kernel = kernel_of(3, weight)
+        extra = padding_for(x, kernel, stride, padding, dilation, output_padding, output_size)
+        params = transpose_params(kernel, stride, padding, dilation, groups, extra)
         y: A = CONV_TRANSPOSE3D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
         return y
     except WindowgradError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from windowgrad.arguments import axes, flag, ints, shape_of
-from windowgrad.errors import KindError, WindowError
+from windowgrad.errors import KindError, OptionError, WindowError, show
 from windowgrad.functional.remember import remember
 from windowgrad.geometry import Adaptive, Global, Sliding, named_padding, sliding
 from windowgrad.params import ConvParams, PoolParams, TransposeParams
@@ -53,6 +53,22 @@ def window_of(kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any)
 @remember
 def conv_params(kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: Any) -> ConvParams:
     return ConvParams(window_of(kernel, stride, padding, dilation), groups)
+
+
+def padding_for(
+    x: Any, kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any, output_padding: Any, output_size: Any
+) -> Any:
+    """The output_padding that gives `output_size`: the sizes of the spatial axes, or the whole shape of the output."""
+    if output_size is None or isinstance(padding, str):
+        return output_padding
+    if any(ints("output_padding", output_padding, len(kernel), least=0)):
+        raise OptionError(f"output_size={show(output_size)} and output_padding={show(output_padding)}: give only one of them")
+    shape, rank = shape_of("x", x), len(kernel)
+    given: Any = output_size
+    if isinstance(output_size, (tuple, list)) and len(output_size) == len(shape) > rank:
+        given = tuple(output_size)[len(shape) - rank :]
+    window = window_of(kernel, stride, padding, dilation)
+    return window.extra_for(window.split(shape)[1], ints("output_size", given, rank))
 
 
 @remember

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -83,6 +83,7 @@ class ConvTranspose(Layer):
     groups: int = 1
     bias: bool = True
     dilation: Size = 1
+    output_size: Size | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         with making(self):
@@ -91,6 +92,11 @@ class ConvTranspose(Layer):
                 raise KindError(f"padding={self.padding!r}: must be an integer or one entry per axis")
             window = window_of(kernel_sizes(self.kernel_size), self.stride, self.padding, self.dilation)
             extra = ints("output_padding", self.output_padding, window.rank, least=0)
+            if self.output_size is not None:
+                sizes = ints("output_size", self.output_size, window.rank)
+                if any(extra):
+                    raise OptionError(f"output_size={show(sizes)} and output_padding={show(extra)}: give only one of them")
+                object.__setattr__(self, "output_size", short(sizes))
             set_window(self, window, stride=short(window.stride), output_padding=short(extra))
             _ = self.options
 
@@ -100,19 +106,27 @@ class ConvTranspose(Layer):
         window = window_of(self.kernel_size, self.stride, self.padding, self.dilation)
         return TransposeParams(window, self.groups, self.output_padding)  # type: ignore[arg-type]  # made one per axis there
 
+    def options_for(self, shape: Shape) -> TransposeParams:
+        """The same for an input of this shape, of which the output_padding depends if `output_size` is given."""
+        if self.output_size is None:
+            return self.options
+        window = self.options.window
+        extra = window.extra_for(window.split(shape)[1], ints("output_size", self.output_size, window.rank))
+        return replace(self.options, output_padding=extra)
+
     def sizes(self, shape: Shape) -> dict[str, Shape]:
         ins = in_channels(self, shape)
         return with_bias(self.bias, (ins, self.out_channels // self.groups, *self.kernel_size), self.out_channels)
 
     def result(self, shape: Shape) -> Shape:
-        return self.options.out_shape(shape, *self.sizes(shape).values())
+        return self.options_for(shape).out_shape(shape, *self.sizes(shape).values())
 
     def work(self, shape: Shape) -> int:
         return math.prod(shape) * math.prod(self.sizes(shape)["weight"][1:])
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
         options = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
-        return conv_transpose(x, params["weight"], params.get("bias"), *options)
+        return conv_transpose(x, params["weight"], params.get("bias"), *options, output_size=self.output_size)
 
 
 @dataclass(frozen=True, repr=False)
