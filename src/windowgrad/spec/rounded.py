@@ -8,37 +8,16 @@ Object arrays of `np.float32` are the same as binary32: NumPy's scalars round as
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from fractions import Fraction
 from numbers import Rational, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from windowgrad.errors import KindError, OptionError, show
-
-
-class Format(NamedTuple):
-    """How many significant bits, the exponent of the least normal number, the greatest number, and whether it has infinity."""
-
-    bits: int
-    least: int
-    greatest: Fraction
-    has_infinity: bool = True
-
-
-def ieee(bits: int, most: int, least: int) -> Format:
-    return Format(bits, least, (2 - Fraction(2, 2**bits)) * Fraction(2) ** most)
-
-
-FORMATS = {
-    "binary32": ieee(24, 127, -126),
-    "bfloat16": ieee(8, 127, -126),
-    "float16": ieee(11, 15, -14),
-    "e5m2": ieee(3, 15, -14),
-    "e4m3": Format(4, -6, Fraction(448), has_infinity=False),
-}
-"""By name. e5m2 and e4m3 are those of 8 bits; the latter has no infinity, and NaN where others overflow (`float8_e4m3fn`)."""
+from windowgrad.spec.formats import FORMATS, nearest
 
 
 class Rounded:
@@ -74,7 +53,7 @@ class Rounded:
             return NotImplemented
         a, b = (number, self.value) if back else (self.value, number)
         floats = [float(a), float(b)]
-        if all(map(math.isfinite, floats)) and not (rule is divided and b == 0):
+        if all(map(math.isfinite, floats)) and not (rule is operator.truediv and b == 0):
             found = rule(Fraction(a), Fraction(b))
             if found:
                 return Rounded(found, self.format)
@@ -88,22 +67,22 @@ class Rounded:
         return other if isinstance(other, (Rational, float)) else NotImplemented
 
     def __add__(self, other: Any) -> Any:
-        return self._with(other, plus)
+        return self._with(other, operator.add)
 
     def __sub__(self, other: Any) -> Any:
-        return self._with(other, minus)
+        return self._with(other, operator.sub)
 
     def __rsub__(self, other: Any) -> Any:
-        return self._with(other, minus, back=True)
+        return self._with(other, operator.sub, back=True)
 
     def __mul__(self, other: Any) -> Any:
-        return self._with(other, multiplied)
+        return self._with(other, operator.mul)
 
     def __truediv__(self, other: Any) -> Any:
-        return self._with(other, divided)
+        return self._with(other, operator.truediv)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return self._with(other, divided, back=True)
+        return self._with(other, operator.truediv, back=True)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -153,40 +132,7 @@ class Rounded:
             return Rounded(float(np.log(self.value)), self.format)
 
 
-def plus(a: Any, b: Any) -> Any:
-    return a + b
-
-
-def minus(a: Any, b: Any) -> Any:
-    return a - b
-
-
-def multiplied(a: Any, b: Any) -> Any:
-    return a * b
-
-
-def divided(a: Any, b: Any) -> Any:
-    return a / b
-
-
 def as_floats(rule: Callable[[Any, Any], Any], a: float, b: float) -> float:
     """NaN, infinity and the sign of 0, as IEEE 754 has them."""
     with np.errstate(all="ignore"):
         return float(rule(np.float64(a), np.float64(b)))
-
-
-def nearest(form: Format, value: Any) -> float:
-    """The number of the format that is nearest to a real number, of two the even one."""
-    if isinstance(value, float) and (not math.isfinite(value) or value == 0):
-        return math.nan if math.isinf(value) and not form.has_infinity else value
-    exact = Fraction(value)
-    if exact == 0:
-        return 0.0
-    size = abs(exact)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    exponent -= Fraction(2) ** exponent > size
-    step = Fraction(2) ** (max(exponent, form.least) - form.bits + 1)
-    found = round(size / step) * step  # of a fraction, Python rounds ties to even
-    beyond = math.inf if form.has_infinity else math.nan
-    number = beyond if found > form.greatest else float(found)
-    return number if exact > 0 else -number
