@@ -68,6 +68,9 @@ COMMON = {
         "or with one entry for each entry of the axis before the windows, it has a derivative.",
     ),
     "norm_type": Argument("float", "", "p, a finite number of at least 1."),
+    "where": Argument(
+        "Any", "None", "an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none."
+    ),
     "rank": Argument("int", "", "how many of the last axes are pooled."),
     "keepdims": Argument("bool", "True", "True keeps the pooled axes with length 1, False removes them."),
     "bias": Argument("A | None", "None", "an array (out,), or None."),
@@ -153,6 +156,7 @@ def signature(family: Family, rank: int | None, result: str, **kinds: str) -> st
     for name in names_of(family, rank):
         if name == "*":
             parts += [] if keyword_only else ["*"]
+            keyword_only = True
             continue
         kind, default, _ = argument(family, rank, name)
         written = kinds.get(name, kind + (f" = {default}" if default else ""))
@@ -213,9 +217,9 @@ def body(family: Family, rank: int | None) -> Iterator[str]:
     if "beta" in family.options:
         yield from sharpened(family, rank, options)
     if "return_indices" in family.arguments:
-        yield f"        return {constant}(x, ({options}), out, return_indices)"
+        yield f"        return {constant}(x, ({options}), out, return_indices, where)"
     else:
-        yield f"        y: A = {constant}(x, ({options}), out)"
+        yield f"        y: A = {constant}(x, ({options}), out, where=where)"
         yield "        return y"
 
 
@@ -225,7 +229,7 @@ def sharpened(family: Family, rank: int | None, options: str) -> Iterator[str]:
     known = [] if family.windows == "global" and rank is None else [str(rank)]
     told = ", ".join([*known, *(name for name in options.split(", ") if name != "beta")])
     yield "        if is_array(beta):"
-    yield f"            learned: A = sharpened({public_name(family, rank)!r}, {make}(SharpParams, {told}), x, beta, out)"
+    yield f"            learned: A = sharpened({public_name(family, rank)!r}, {make}(SharpParams, {told}), x, beta, out, where)"
     yield "            return learned"
 
 

@@ -89,7 +89,7 @@ def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: 
     It may write into `out`, leave away the gradients that are not in `needs`, and use what the forward rule `saved`, if it is
     told of them and can.
     """
-    kernel = kernel_of(op, rule)
+    kernel = kernel_of(op, rule) if params.where is None else masked_kernel(op, rule)
     if told:
         facts = facts_of(op)
         can = {"out": facts.writes_out, "needs": facts.chooses_gradients, "saved": True}
@@ -108,6 +108,13 @@ def too_many(op: Op) -> WindowError:
 def kernel_of(op: Op, rule: str) -> Callable[..., Any]:
     """The compiled function of one rule."""
     return getattr(loaded(facts_of(op).kernels), rule)  # type: ignore[no-any-return]
+
+
+def masked_kernel(op: Op, rule: str) -> Callable[..., Any]:
+    """The same for arrays of which a mask leaves cells out."""
+    kernels = facts_of(op).masked
+    assert kernels is not None, op.name
+    return getattr(loaded(kernels), rule)  # type: ignore[no-any-return]
 
 
 @cache
@@ -241,6 +248,8 @@ def by_themselves(
         if out is not None:
             name = argument_names(op, rule, len(arrays))[[each is array for each in arrays].index(True)]
             raise KindError(f"out: only supported with NumPy arrays, but {name} is a {type(array).__qualname__}")
+        if params.where is not None and not hasattr(type(array), "__windowgrad__"):
+            raise KindError(f"where: only supported with NumPy arrays and tapes of them, not {type(array).__qualname__}")
         if needs is None:
             result = announced(array, op, rule, params, arrays)
         else:
@@ -444,9 +453,8 @@ def argument_names(op: Op, rule: str, given: int) -> list[str]:
 def check_array(name: str, array: Any) -> None:
     if is_masked(array):
         raise KindError(
-            f"{name}: must not be a masked array; fill it with what masked elements should count as: "
-            f"{name}.filled(-numpy.inf) never wins a maximum, "
-            f"{name}.filled(0) adds nothing to a sum (but a mean counts the cell)"
+            f"{name}: must not be a masked array, which only pooling takes; "
+            f"fill it with what masked elements should count as, such as {name}.filled(0)"
         )
     if not isinstance(array, np.ndarray):
         raise KindError(f"{name}: must be a NumPy array, not {kind_of(array)}; {conversion(name, array)}")

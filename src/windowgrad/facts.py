@@ -66,6 +66,8 @@ class Facts:
     """The dtype of the forward rule's result, from those of the inputs."""
     writes_out: bool
     """Its forward kernels can write into an array that they are given as `out`."""
+    masked: Callable[[], Kernels] | None = None
+    """Imports its kernels for arrays of which a mask leaves cells out. None: it takes no mask."""
     chooses_gradients: bool = False
     """Its vjp kernel can be told by `needs` which gradients are wanted."""
     families: tuple[Family, ...] = ()

@@ -64,6 +64,36 @@ def sharp_kernels() -> Kernels:
     return Kernels(sharp.sharp_forward, sharp.sharp_jvp, sharp.sharp_vjp)
 
 
+def masked_max() -> Kernels:
+    from windowgrad.kernels.pool.masked import winners
+
+    return winners.rules("max")
+
+
+def masked_min() -> Kernels:
+    from windowgrad.kernels.pool.masked import winners
+
+    return winners.rules("min")
+
+
+def masked_mean() -> Kernels:
+    from windowgrad.kernels.pool.masked import sums
+
+    return Kernels(sums.mean_forward, sums.mean_jvp, sums.mean_vjp)
+
+
+def masked_smooth() -> Kernels:
+    from windowgrad.kernels.pool.masked import sums
+
+    return Kernels(sums.smooth_forward, sums.smooth_jvp, sums.smooth_vjp)
+
+
+def masked_lp() -> Kernels:
+    from windowgrad.kernels.pool.masked import sums
+
+    return Kernels(sums.lp_forward, sums.lp_jvp, sums.lp_vjp)
+
+
 def conv_kernels() -> Kernels:
     from windowgrad.kernels.conv import entry
 
@@ -116,7 +146,7 @@ def winner_families(operator: str, layer: str, kind: str) -> tuple[Family, ...]:
             operator,
             operator,
             "sliding",
-            words("x kernel_size stride padding dilation ceil_mode return_indices * ties empty out"),
+            words("x kernel_size stride padding dilation ceil_mode return_indices * ties empty where out"),
             ("ties", "empty"),
             layer,
             f"The {kind} value of each window.",
@@ -128,8 +158,8 @@ def winner_families(operator: str, layer: str, kind: str) -> tuple[Family, ...]:
             f"adaptive_{operator}",
             operator,
             "adaptive",
-            words("x output_size return_indices * ties out"),
-            ("ties",),
+            words("x output_size return_indices * ties empty where out"),
+            ("ties", "empty"),
             f"Adaptive{layer}",
             f"The {kind} value of each of `output_size` bins per axis.",
             notes,
@@ -140,8 +170,8 @@ def winner_families(operator: str, layer: str, kind: str) -> tuple[Family, ...]:
             f"global_{operator}",
             operator,
             "global",
-            words("x rank * keepdims ties out"),
-            ("ties",),
+            words("x rank * keepdims return_indices ties empty where out"),
+            ("ties", "empty"),
             f"Global{layer}",
             f"The {kind} value over the last `rank` axes.",
             f"NaN wins over every number. Every cell that equals the {kind} gets the gradient, unless `ties` says otherwise.",
@@ -160,7 +190,7 @@ def mean_families(operator: str, layer: str) -> tuple[Family, ...]:
             operator,
             operator,
             "sliding",
-            words("x kernel_size stride padding ceil_mode count_include_pad divisor_override * dilation out"),
+            words("x kernel_size stride padding ceil_mode count_include_pad divisor_override * dilation where out"),
             ("count_include_pad", "divisor_override"),
             layer,
             "The mean of each window.",
@@ -173,7 +203,7 @@ def mean_families(operator: str, layer: str) -> tuple[Family, ...]:
             f"adaptive_{operator}",
             operator,
             "adaptive",
-            words("x output_size * out"),
+            words("x output_size * where out"),
             (),
             f"Adaptive{layer}",
             "The mean of each of `output_size` bins per axis.",
@@ -185,7 +215,7 @@ def mean_families(operator: str, layer: str) -> tuple[Family, ...]:
             f"global_{operator}",
             operator,
             "global",
-            words("x rank * keepdims out"),
+            words("x rank * keepdims where out"),
             (),
             f"Global{layer}",
             "The mean over the last `rank` axes.",
@@ -202,7 +232,7 @@ def smooth_families(operator: str, layer: str) -> tuple[Family, ...]:
             operator,
             operator,
             "sliding",
-            words("x kernel_size stride padding dilation ceil_mode count_include_pad * beta out"),
+            words("x kernel_size stride padding dilation ceil_mode count_include_pad * beta where out"),
             ("beta", "count_include_pad"),
             layer,
             "(1/β)·log Σ exp(β·x) of each window.",
@@ -212,7 +242,7 @@ def smooth_families(operator: str, layer: str) -> tuple[Family, ...]:
             f"adaptive_{operator}",
             operator,
             "adaptive",
-            words("x output_size * beta out"),
+            words("x output_size * beta where out"),
             ("beta",),
             f"Adaptive{layer}",
             "(1/β)·log Σ exp(β·x) of each of `output_size` bins per axis.",
@@ -222,7 +252,7 @@ def smooth_families(operator: str, layer: str) -> tuple[Family, ...]:
             f"global_{operator}",
             operator,
             "global",
-            words("x rank * keepdims beta out"),
+            words("x rank * keepdims beta where out"),
             ("beta",),
             f"Global{layer}",
             "(1/β)·log Σ exp(β·x) over the last `rank` axes.",
@@ -238,7 +268,7 @@ def lp_families(operator: str, layer: str) -> tuple[Family, ...]:
             operator,
             operator,
             "sliding",
-            words("x norm_type kernel_size stride ceil_mode * padding dilation out"),
+            words("x norm_type kernel_size stride ceil_mode * padding dilation where out"),
             ("norm_type",),
             layer,
             "The p-norm (Σ|x|^p)^(1/p) of each window.",
@@ -248,7 +278,7 @@ def lp_families(operator: str, layer: str) -> tuple[Family, ...]:
             f"adaptive_{operator}",
             operator,
             "adaptive",
-            words("x norm_type output_size * out"),
+            words("x norm_type output_size * where out"),
             ("norm_type",),
             f"Adaptive{layer}",
             "The p-norm (Σ|x|^p)^(1/p) of each of `output_size` bins per axis.",
@@ -258,7 +288,7 @@ def lp_families(operator: str, layer: str) -> tuple[Family, ...]:
             f"global_{operator}",
             operator,
             "global",
-            words("x norm_type rank * keepdims out"),
+            words("x norm_type rank * keepdims where out"),
             ("norm_type",),
             f"Global{layer}",
             "The p-norm (Σ|x|^p)^(1/p) over the last `rank` axes.",
@@ -303,6 +333,7 @@ MAX = Facts(
     max_kernels,
     unchanged,
     writes_out=True,
+    masked=masked_max,
     families=winner_families("max_pool", "MaxPool", "greatest"),
     derivative_reads=("x",),
     partial_results="maximum",
@@ -312,6 +343,7 @@ MAX = Facts(
 MIN = replace(
     MAX,
     kernels=min_kernels,
+    masked=masked_min,
     families=winner_families("min_pool", "MinPool", "least"),
     copies_x=True,
     partial_results="minimum",
@@ -320,6 +352,7 @@ MEAN = Facts(
     mean_kernels,
     float_of,
     writes_out=True,
+    masked=masked_mean,
     families=mean_families("avg_pool", "AvgPool"),
     partial_results="mean",
     rounds_by_order=True,
@@ -329,6 +362,7 @@ SMOOTH = Facts(
     smooth_kernels,
     float_of,
     writes_out=True,
+    masked=masked_smooth,
     families=smooth_families("smooth_max_pool", "SmoothMaxPool"),
     derivative_reads=("x",),
     partial_results="logsumexp",
@@ -338,6 +372,7 @@ LP = Facts(
     lp_kernels,
     float_of,
     writes_out=True,
+    masked=masked_lp,
     families=lp_families("lp_pool", "LpPool"),
     derivative_reads=("x",),
     partial_results="p-norm",

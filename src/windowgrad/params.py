@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from numbers import Complex, Rational, Real
 from typing import Any
@@ -37,8 +37,35 @@ AT_ONCE = 1 << 16
 """How many windows of an axis are checked at a time."""
 
 
+class Mask:
+    """Which cells of an array are there: True where one counts. It equals itself alone, so its cells may be any."""
+
+    def __init__(self, where: Any) -> None:
+        self.array: np.ndarray[Any, np.dtype[np.bool_]] = where
+        if not isinstance(where, np.ndarray) or where.dtype != np.bool_:
+            kind = f"an array of {where.dtype}" if isinstance(where, np.ndarray) else type(where).__name__
+            raise KindError(f"where: must be an array of bool, not {kind}")
+
+    def __repr__(self) -> str:
+        return f"Mask(bool{self.array.shape})"
+
+    def over(self, shape: Sequence[int]) -> Any:
+        """The mask of every cell of an array of `shape`."""
+        try:
+            return np.broadcast_to(self.array, shape)
+        except ValueError:
+            raise WindowError(f"where of shape {self.array.shape}: must broadcast to {tuple(shape)}, the shape of x") from None
+
+
+def no_cell(out: Sequence[int]) -> WindowError:
+    """The error for a window of which the mask leaves nothing."""
+    return WindowError(f'empty="raise": the window of output {tuple(map(int, out))} has no cell that `where` leaves')
+
+
 class Params(ABC):
     """Base of all parameter records. A record is frozen, so it can be part of a cache key if it is `lasting`."""
+
+    where: Mask | None = None
 
     @property
     def lasting(self) -> bool:
@@ -62,16 +89,23 @@ class Params(ABC):
 
 @dataclass(frozen=True)
 class PoolParams(Params):
-    """A reduction over the regions of `geometry`."""
+    """A reduction over the regions of `geometry`; of cells that `where` leaves out it knows nothing."""
 
     geometry: Geometry
+    where: Mask | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.geometry, Geometry):
             raise KindError(f"geometry={show(self.geometry)}: must be Sliding, Adaptive or Global")
 
+    @property
+    def lasting(self) -> bool:
+        return self.where is None
+
     def out_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes
+        if self.where is not None:
+            self.where.over(x)
         return self.geometry.out_shape(x)
 
 
@@ -131,7 +165,7 @@ class SmoothParams(PoolParams):
 
     @property
     def lasting(self) -> bool:
-        return type(self.beta) in (int, float)
+        return super().lasting and type(self.beta) in (int, float)
 
     def machine(self) -> SmoothParams:
         return self if self.lasting else replace(self, beta=machine_float("beta", self.beta))

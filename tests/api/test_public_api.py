@@ -30,23 +30,24 @@ from windowgrad.params import (
 
 SIGNATURES = """
 max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, ties="first",\
-  empty="zero", out=None)
+  empty="zero", where=None, out=None)
 min_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, *, ties="first",\
-  empty="zero", out=None)
+  empty="zero", where=None, out=None)
 avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, *, dilation=1,\
-  out=None)
-smooth_max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True, *, beta, out=None)
-lp_pool(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, out=None)
-adaptive_max_pool(x, output_size, return_indices=False, *, ties="first", out=None)
-adaptive_min_pool(x, output_size, return_indices=False, *, ties="first", out=None)
-adaptive_avg_pool(x, output_size, *, out=None)
-adaptive_smooth_max_pool(x, output_size, *, beta, out=None)
-adaptive_lp_pool(x, norm_type, output_size, *, out=None)
-global_max_pool(x, rank, *, keepdims=True, ties="all", out=None)
-global_min_pool(x, rank, *, keepdims=True, ties="all", out=None)
-global_avg_pool(x, rank, *, keepdims=True, out=None)
-global_smooth_max_pool(x, rank, *, keepdims=True, beta, out=None)
-global_lp_pool(x, norm_type, rank, *, keepdims=True, out=None)
+  where=None, out=None)
+smooth_max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True, *, beta,\
+  where=None, out=None)
+lp_pool(x, norm_type, kernel_size, stride=None, ceil_mode=False, *, padding=0, dilation=1, where=None, out=None)
+adaptive_max_pool(x, output_size, return_indices=False, *, ties="first", empty="zero", where=None, out=None)
+adaptive_min_pool(x, output_size, return_indices=False, *, ties="first", empty="zero", where=None, out=None)
+adaptive_avg_pool(x, output_size, *, where=None, out=None)
+adaptive_smooth_max_pool(x, output_size, *, beta, where=None, out=None)
+adaptive_lp_pool(x, norm_type, output_size, *, where=None, out=None)
+global_max_pool(x, rank, *, keepdims=True, return_indices=False, ties="all", empty="zero", where=None, out=None)
+global_min_pool(x, rank, *, keepdims=True, return_indices=False, ties="all", empty="zero", where=None, out=None)
+global_avg_pool(x, rank, *, keepdims=True, where=None, out=None)
+global_smooth_max_pool(x, rank, *, keepdims=True, beta, where=None, out=None)
+global_lp_pool(x, norm_type, rank, *, keepdims=True, where=None, out=None)
 conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, out=None)
 conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1, *, output_size=None, out=None)
 """

@@ -53,7 +53,8 @@ def test_the_example_in_a_docstring_prints_what_it_says(name):
 def test_a_layer_has_the_arguments_of_its_function_with_their_defaults(family):
     """But for `keepdims`: a layer of global pooling removes the axes. Weights are made by the layer."""
     layer, function = (inspect.signature(f).parameters for f in (getattr(wg.nn, family.layer), getattr(wg, family.name)))
-    expected = {name: p.default for name, p in function.items() if name not in ("x", "weight", "bias", "return_indices", "out")}
+    apart = ("x", "weight", "bias", "return_indices", "where", "out")
+    expected = {name: p.default for name, p in function.items() if name not in apart}
     expected |= {"keepdims": False} if "keepdims" in expected else {}
     given = {name: p.default for name, p in layer.items() if name not in ("out_channels", "bias", "learn_beta")}
     if "weight" in function:

@@ -142,11 +142,11 @@ CASES = [
     ),
     Bad(
         "x a masked array",
-        lambda: wg.max_pool2d(np.ma.masked_equal(X, 0), 2),
+        lambda: wg.pad(np.ma.masked_equal(X, 0), (1, 1)),
         wg.KindError,
-        "x: must not be a masked array; fill it with what masked elements should count as: "
-        "x.filled(-numpy.inf) never wins a maximum, x.filled(0) adds nothing to a sum (but a mean counts the cell)"
-        " [max_pool2d(x: float32(3, 8, 8), kernel_size=2)]",
+        "x: must not be a masked array, which only pooling takes; "
+        "fill it with what masked elements should count as, such as x.filled(0)"
+        " [pad(x: float32(3, 8, 8), padding=(1, 1))]",
     ),
     Bad(
         "x complex",

@@ -46,8 +46,8 @@ CASES = [
         "weight masked",
         lambda: wg.conv2d(X, np.ma.masked_equal(WEIGHT, 1)),
         wg.KindError,
-        "weight: must not be a masked array; fill it with what masked elements should count as: "
-        "weight.filled(-numpy.inf) never wins a maximum, weight.filled(0) adds nothing to a sum (but a mean counts the cell)"
+        "weight: must not be a masked array, which only pooling takes; "
+        "fill it with what masked elements should count as, such as weight.filled(0)"
         " [conv2d(x: float32(3, 8, 8), weight: float32(4, 3, 3, 3))]",
     ),
     Bad(

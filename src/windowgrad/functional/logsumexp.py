@@ -47,6 +47,7 @@ def smooth_max_pool(
     count_include_pad: bool = True,
     *,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) of each window.
@@ -65,6 +66,7 @@ def smooth_max_pool(
         count_include_pad: True counts padded cells as zeros, False leaves them out.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *pool_out_shape(…)) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -81,9 +83,12 @@ def smooth_max_pool(
                 x,
                 beta,
                 out,
+                where,
             )
             return learned
-        y: A = SMOOTH_MAX_POOL(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
+        y: A = SMOOTH_MAX_POOL(
+            x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out, where=where
+        )
         return y
     except WindowgradError as error:
         show_call(error, smooth_max_pool, locals())
@@ -103,6 +108,7 @@ def smooth_max_pool1d(
     count_include_pad: bool = True,
     *,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) of each window.
@@ -121,6 +127,7 @@ def smooth_max_pool1d(
         count_include_pad: True counts padded cells as zeros, False leaves them out.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *pool_out_shape(…)) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -137,9 +144,12 @@ def smooth_max_pool1d(
                 x,
                 beta,
                 out,
+                where,
             )
             return learned
-        y: A = SMOOTH_MAX_POOL1D(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
+        y: A = SMOOTH_MAX_POOL1D(
+            x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out, where=where
+        )
         return y
     except WindowgradError as error:
         show_call(error, smooth_max_pool1d, locals())
@@ -159,6 +169,7 @@ def smooth_max_pool2d(
     count_include_pad: bool = True,
     *,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) of each window.
@@ -177,6 +188,7 @@ def smooth_max_pool2d(
         count_include_pad: True counts padded cells as zeros, False leaves them out.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *pool_out_shape(…)) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -193,9 +205,12 @@ def smooth_max_pool2d(
                 x,
                 beta,
                 out,
+                where,
             )
             return learned
-        y: A = SMOOTH_MAX_POOL2D(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
+        y: A = SMOOTH_MAX_POOL2D(
+            x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out, where=where
+        )
         return y
     except WindowgradError as error:
         show_call(error, smooth_max_pool2d, locals())
@@ -215,6 +230,7 @@ def smooth_max_pool3d(
     count_include_pad: bool = True,
     *,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) of each window.
@@ -233,6 +249,7 @@ def smooth_max_pool3d(
         count_include_pad: True counts padded cells as zeros, False leaves them out.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *pool_out_shape(…)) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -249,9 +266,12 @@ def smooth_max_pool3d(
                 x,
                 beta,
                 out,
+                where,
             )
             return learned
-        y: A = SMOOTH_MAX_POOL3D(x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out)
+        y: A = SMOOTH_MAX_POOL3D(
+            x, (kernel_size, stride, padding, dilation, ceil_mode, beta, count_include_pad), out, where=where
+        )
         return y
     except WindowgradError as error:
         show_call(error, smooth_max_pool3d, locals())
@@ -266,6 +286,7 @@ def adaptive_smooth_max_pool(
     output_size: Sequence[int | None],
     *,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) of each of `output_size` bins per axis.
@@ -277,6 +298,7 @@ def adaptive_smooth_max_pool(
         output_size: how many bins: one per axis; None keeps an axis.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *output_size) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -287,9 +309,9 @@ def adaptive_smooth_max_pool(
     """
     try:
         if is_array(beta):
-            learned: A = sharpened("adaptive_smooth_max_pool", bins(SharpParams, None, output_size), x, beta, out)
+            learned: A = sharpened("adaptive_smooth_max_pool", bins(SharpParams, None, output_size), x, beta, out, where)
             return learned
-        y: A = ADAPTIVE_SMOOTH_MAX_POOL(x, (output_size, beta), out)
+        y: A = ADAPTIVE_SMOOTH_MAX_POOL(x, (output_size, beta), out, where=where)
         return y
     except WindowgradError as error:
         show_call(error, adaptive_smooth_max_pool, locals())
@@ -304,6 +326,7 @@ def adaptive_smooth_max_pool1d(
     output_size: Bins,
     *,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) of each of `output_size` bins per axis.
@@ -315,6 +338,7 @@ def adaptive_smooth_max_pool1d(
         output_size: how many bins: an integer, or one per axis; None keeps an axis.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *output_size) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -325,9 +349,9 @@ def adaptive_smooth_max_pool1d(
     """
     try:
         if is_array(beta):
-            learned: A = sharpened("adaptive_smooth_max_pool1d", bins(SharpParams, 1, output_size), x, beta, out)
+            learned: A = sharpened("adaptive_smooth_max_pool1d", bins(SharpParams, 1, output_size), x, beta, out, where)
             return learned
-        y: A = ADAPTIVE_SMOOTH_MAX_POOL1D(x, (output_size, beta), out)
+        y: A = ADAPTIVE_SMOOTH_MAX_POOL1D(x, (output_size, beta), out, where=where)
         return y
     except WindowgradError as error:
         show_call(error, adaptive_smooth_max_pool1d, locals())
@@ -342,6 +366,7 @@ def adaptive_smooth_max_pool2d(
     output_size: Bins,
     *,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) of each of `output_size` bins per axis.
@@ -353,6 +378,7 @@ def adaptive_smooth_max_pool2d(
         output_size: how many bins: an integer, or one per axis; None keeps an axis.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *output_size) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -363,9 +389,9 @@ def adaptive_smooth_max_pool2d(
     """
     try:
         if is_array(beta):
-            learned: A = sharpened("adaptive_smooth_max_pool2d", bins(SharpParams, 2, output_size), x, beta, out)
+            learned: A = sharpened("adaptive_smooth_max_pool2d", bins(SharpParams, 2, output_size), x, beta, out, where)
             return learned
-        y: A = ADAPTIVE_SMOOTH_MAX_POOL2D(x, (output_size, beta), out)
+        y: A = ADAPTIVE_SMOOTH_MAX_POOL2D(x, (output_size, beta), out, where=where)
         return y
     except WindowgradError as error:
         show_call(error, adaptive_smooth_max_pool2d, locals())
@@ -380,6 +406,7 @@ def adaptive_smooth_max_pool3d(
     output_size: Bins,
     *,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) of each of `output_size` bins per axis.
@@ -391,6 +418,7 @@ def adaptive_smooth_max_pool3d(
         output_size: how many bins: an integer, or one per axis; None keeps an axis.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *output_size) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -401,9 +429,9 @@ def adaptive_smooth_max_pool3d(
     """
     try:
         if is_array(beta):
-            learned: A = sharpened("adaptive_smooth_max_pool3d", bins(SharpParams, 3, output_size), x, beta, out)
+            learned: A = sharpened("adaptive_smooth_max_pool3d", bins(SharpParams, 3, output_size), x, beta, out, where)
             return learned
-        y: A = ADAPTIVE_SMOOTH_MAX_POOL3D(x, (output_size, beta), out)
+        y: A = ADAPTIVE_SMOOTH_MAX_POOL3D(x, (output_size, beta), out, where=where)
         return y
     except WindowgradError as error:
         show_call(error, adaptive_smooth_max_pool3d, locals())
@@ -419,6 +447,7 @@ def global_smooth_max_pool(
     *,
     keepdims: bool = True,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) over the last `rank` axes.
@@ -431,6 +460,7 @@ def global_smooth_max_pool(
         keepdims: True keeps the pooled axes with length 1, False removes them.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, *(1,) * rank) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and
@@ -441,9 +471,9 @@ def global_smooth_max_pool(
     """
     try:
         if is_array(beta):
-            learned: A = sharpened("global_smooth_max_pool", everything(SharpParams, rank, keepdims), x, beta, out)
+            learned: A = sharpened("global_smooth_max_pool", everything(SharpParams, rank, keepdims), x, beta, out, where)
             return learned
-        y: A = GLOBAL_SMOOTH_MAX_POOL(x, (rank, keepdims, beta), out)
+        y: A = GLOBAL_SMOOTH_MAX_POOL(x, (rank, keepdims, beta), out, where=where)
         return y
     except WindowgradError as error:
         show_call(error, global_smooth_max_pool, locals())
@@ -458,6 +488,7 @@ def global_smooth_max_pool1d(
     *,
     keepdims: bool = True,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) over the last axis.
@@ -469,6 +500,7 @@ def global_smooth_max_pool1d(
         keepdims: True keeps the pooled axes with length 1, False removes them.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, 1) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and float64 for
@@ -479,9 +511,9 @@ def global_smooth_max_pool1d(
     """
     try:
         if is_array(beta):
-            learned: A = sharpened("global_smooth_max_pool1d", everything(SharpParams, 1, keepdims), x, beta, out)
+            learned: A = sharpened("global_smooth_max_pool1d", everything(SharpParams, 1, keepdims), x, beta, out, where)
             return learned
-        y: A = GLOBAL_SMOOTH_MAX_POOL1D(x, (keepdims, beta), out)
+        y: A = GLOBAL_SMOOTH_MAX_POOL1D(x, (keepdims, beta), out, where=where)
         return y
     except WindowgradError as error:
         show_call(error, global_smooth_max_pool1d, locals())
@@ -496,6 +528,7 @@ def global_smooth_max_pool2d(
     *,
     keepdims: bool = True,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) over the last 2 axes.
@@ -507,6 +540,7 @@ def global_smooth_max_pool2d(
         keepdims: True keeps the pooled axes with length 1, False removes them.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, 1, 1) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and float64 for
@@ -517,9 +551,9 @@ def global_smooth_max_pool2d(
     """
     try:
         if is_array(beta):
-            learned: A = sharpened("global_smooth_max_pool2d", everything(SharpParams, 2, keepdims), x, beta, out)
+            learned: A = sharpened("global_smooth_max_pool2d", everything(SharpParams, 2, keepdims), x, beta, out, where)
             return learned
-        y: A = GLOBAL_SMOOTH_MAX_POOL2D(x, (keepdims, beta), out)
+        y: A = GLOBAL_SMOOTH_MAX_POOL2D(x, (keepdims, beta), out, where=where)
         return y
     except WindowgradError as error:
         show_call(error, global_smooth_max_pool2d, locals())
@@ -534,6 +568,7 @@ def global_smooth_max_pool3d(
     *,
     keepdims: bool = True,
     beta: Any,
+    where: Any = None,
     out: A | None = None,
 ) -> A:
     """(1/β)·log Σ exp(β·x) over the last 3 axes.
@@ -545,6 +580,7 @@ def global_smooth_max_pool3d(
         keepdims: True keeps the pooled axes with length 1, False removes them.
         beta: β, a real number other than 0: how sharp the maximum is. As an array (a variable of a tape, a tensor), with no
             axes or with one entry for each entry of the axis before the windows, it has a derivative.
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned.
 
     Returns an array (…, 1, 1, 1) of x's dtype if that is a float, else float32 for integers of 8 and 16 bits and float64
@@ -555,9 +591,9 @@ def global_smooth_max_pool3d(
     """
     try:
         if is_array(beta):
-            learned: A = sharpened("global_smooth_max_pool3d", everything(SharpParams, 3, keepdims), x, beta, out)
+            learned: A = sharpened("global_smooth_max_pool3d", everything(SharpParams, 3, keepdims), x, beta, out, where)
             return learned
-        y: A = GLOBAL_SMOOTH_MAX_POOL3D(x, (keepdims, beta), out)
+        y: A = GLOBAL_SMOOTH_MAX_POOL3D(x, (keepdims, beta), out, where=where)
         return y
     except WindowgradError as error:
         show_call(error, global_smooth_max_pool3d, locals())

@@ -48,6 +48,7 @@ def max_pool(
     *,
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
 ) -> A: ...
 @overload
@@ -62,6 +63,7 @@ def max_pool(
     return_indices: Literal[True],
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: Pair[A] = None,
 ) -> tuple[A, A]: ...
 def max_pool(
@@ -75,6 +77,7 @@ def max_pool(
     *,
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: Any = None,
 ) -> Any:
     """The greatest value of each window.
@@ -92,6 +95,7 @@ def max_pool(
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
         empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
             may be None.
 
@@ -101,7 +105,7 @@ def max_pool(
     [[5.0, 7.0], [13.0, 15.0]]
     """
     try:
-        return MAX_POOL(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+        return MAX_POOL(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, max_pool, locals())
         raise
@@ -122,6 +126,7 @@ def max_pool1d(
     *,
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
 ) -> A: ...
 @overload
@@ -136,6 +141,7 @@ def max_pool1d(
     return_indices: Literal[True],
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: Pair[A] = None,
 ) -> tuple[A, A]: ...
 def max_pool1d(
@@ -149,6 +155,7 @@ def max_pool1d(
     *,
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: Any = None,
 ) -> Any:
     """The greatest value of each window.
@@ -166,6 +173,7 @@ def max_pool1d(
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
         empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
             may be None.
 
@@ -175,7 +183,7 @@ def max_pool1d(
     [1.0, 3.0, 5.0]
     """
     try:
-        return MAX_POOL1D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+        return MAX_POOL1D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, max_pool1d, locals())
         raise
@@ -196,6 +204,7 @@ def max_pool2d(
     *,
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
 ) -> A: ...
 @overload
@@ -210,6 +219,7 @@ def max_pool2d(
     return_indices: Literal[True],
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: Pair[A] = None,
 ) -> tuple[A, A]: ...
 def max_pool2d(
@@ -223,6 +233,7 @@ def max_pool2d(
     *,
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: Any = None,
 ) -> Any:
     """The greatest value of each window.
@@ -240,6 +251,7 @@ def max_pool2d(
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
         empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
             may be None.
 
@@ -249,7 +261,7 @@ def max_pool2d(
     [[5.0, 7.0], [13.0, 15.0]]
     """
     try:
-        return MAX_POOL2D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+        return MAX_POOL2D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, max_pool2d, locals())
         raise
@@ -270,6 +282,7 @@ def max_pool3d(
     *,
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
 ) -> A: ...
 @overload
@@ -284,6 +297,7 @@ def max_pool3d(
     return_indices: Literal[True],
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: Pair[A] = None,
 ) -> tuple[A, A]: ...
 def max_pool3d(
@@ -297,6 +311,7 @@ def max_pool3d(
     *,
     ties: Ties = "first",
     empty: Empty = "zero",
+    where: Any = None,
     out: Any = None,
 ) -> Any:
     """The greatest value of each window.
@@ -314,6 +329,7 @@ def max_pool3d(
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
         empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
             may be None.
 
@@ -323,7 +339,7 @@ def max_pool3d(
     [[[7.0]]]
     """
     try:
-        return MAX_POOL3D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices)
+        return MAX_POOL3D(x, (kernel_size, stride, padding, dilation, ceil_mode, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, max_pool3d, locals())
         raise
@@ -339,6 +355,8 @@ def adaptive_max_pool(
     return_indices: Literal[False] = False,
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
 ) -> A: ...
 @overload
@@ -348,6 +366,8 @@ def adaptive_max_pool(
     return_indices: Literal[True],
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: Pair[A] = None,
 ) -> tuple[A, A]: ...
 def adaptive_max_pool(
@@ -356,6 +376,8 @@ def adaptive_max_pool(
     return_indices: bool = False,
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: Any = None,
 ) -> Any:
     """The greatest value of each of `output_size` bins per axis.
@@ -367,6 +389,8 @@ def adaptive_max_pool(
         output_size: how many bins: one per axis; None keeps an axis.
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
+        empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
             may be None.
 
@@ -376,7 +400,7 @@ def adaptive_max_pool(
     [[15.0]]
     """
     try:
-        return ADAPTIVE_MAX_POOL(x, (output_size, ties), out, return_indices)
+        return ADAPTIVE_MAX_POOL(x, (output_size, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, adaptive_max_pool, locals())
         raise
@@ -392,6 +416,8 @@ def adaptive_max_pool1d(
     return_indices: Literal[False] = False,
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
 ) -> A: ...
 @overload
@@ -401,6 +427,8 @@ def adaptive_max_pool1d(
     return_indices: Literal[True],
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: Pair[A] = None,
 ) -> tuple[A, A]: ...
 def adaptive_max_pool1d(
@@ -409,6 +437,8 @@ def adaptive_max_pool1d(
     return_indices: bool = False,
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: Any = None,
 ) -> Any:
     """The greatest value of each of `output_size` bins per axis.
@@ -420,6 +450,8 @@ def adaptive_max_pool1d(
         output_size: how many bins: an integer, or one per axis; None keeps an axis.
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
+        empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
             may be None.
 
@@ -429,7 +461,7 @@ def adaptive_max_pool1d(
     [5.0]
     """
     try:
-        return ADAPTIVE_MAX_POOL1D(x, (output_size, ties), out, return_indices)
+        return ADAPTIVE_MAX_POOL1D(x, (output_size, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, adaptive_max_pool1d, locals())
         raise
@@ -445,6 +477,8 @@ def adaptive_max_pool2d(
     return_indices: Literal[False] = False,
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
 ) -> A: ...
 @overload
@@ -454,6 +488,8 @@ def adaptive_max_pool2d(
     return_indices: Literal[True],
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: Pair[A] = None,
 ) -> tuple[A, A]: ...
 def adaptive_max_pool2d(
@@ -462,6 +498,8 @@ def adaptive_max_pool2d(
     return_indices: bool = False,
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: Any = None,
 ) -> Any:
     """The greatest value of each of `output_size` bins per axis.
@@ -473,6 +511,8 @@ def adaptive_max_pool2d(
         output_size: how many bins: an integer, or one per axis; None keeps an axis.
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
+        empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
             may be None.
 
@@ -482,7 +522,7 @@ def adaptive_max_pool2d(
     [[15.0]]
     """
     try:
-        return ADAPTIVE_MAX_POOL2D(x, (output_size, ties), out, return_indices)
+        return ADAPTIVE_MAX_POOL2D(x, (output_size, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, adaptive_max_pool2d, locals())
         raise
@@ -498,6 +538,8 @@ def adaptive_max_pool3d(
     return_indices: Literal[False] = False,
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
 ) -> A: ...
 @overload
@@ -507,6 +549,8 @@ def adaptive_max_pool3d(
     return_indices: Literal[True],
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: Pair[A] = None,
 ) -> tuple[A, A]: ...
 def adaptive_max_pool3d(
@@ -515,6 +559,8 @@ def adaptive_max_pool3d(
     return_indices: bool = False,
     *,
     ties: Ties = "first",
+    empty: Empty = "zero",
+    where: Any = None,
     out: Any = None,
 ) -> Any:
     """The greatest value of each of `output_size` bins per axis.
@@ -526,6 +572,8 @@ def adaptive_max_pool3d(
         output_size: how many bins: an integer, or one per axis; None keeps an axis.
         return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
+        empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
         out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
             may be None.
 
@@ -535,7 +583,7 @@ def adaptive_max_pool3d(
     [[[7.0]]]
     """
     try:
-        return ADAPTIVE_MAX_POOL3D(x, (output_size, ties), out, return_indices)
+        return ADAPTIVE_MAX_POOL3D(x, (output_size, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, adaptive_max_pool3d, locals())
         raise
@@ -544,14 +592,41 @@ def adaptive_max_pool3d(
 GLOBAL_MAX_POOL = pooling(called("max_pool", "global_max_pool"), everything, MaxParams)
 
 
+@overload
 def global_max_pool(
     x: A,
     rank: int,
     *,
     keepdims: bool = True,
+    return_indices: Literal[False] = False,
     ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
-) -> A:
+) -> A: ...
+@overload
+def global_max_pool(
+    x: A,
+    rank: int,
+    *,
+    keepdims: bool = True,
+    return_indices: Literal[True],
+    ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
+    out: Pair[A] = None,
+) -> tuple[A, A]: ...
+def global_max_pool(
+    x: Any,
+    rank: int,
+    *,
+    keepdims: bool = True,
+    return_indices: bool = False,
+    ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
+    out: Any = None,
+) -> Any:
     """The greatest value over the last `rank` axes.
 
     NaN wins over every number. Every cell that equals the greatest gets the gradient, unless `ties` says otherwise.
@@ -560,17 +635,20 @@ def global_max_pool(
         x: an array (…, *spatial); all axes before these are batch.
         rank: how many of the last axes are pooled.
         keepdims: True keeps the pooled axes with length 1, False removes them.
+        return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
-        out: an array of the result's shape and dtype, which is written and returned.
+        empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
+        out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
+            may be None.
 
-    Returns an array (…, *(1,) * rank) of x's dtype.
+    Returns an array (…, *(1,) * rank) of x's dtype. With indices, a pair of such an array and one of int64.
 
     >>> wg.global_max_pool(np.arange(16.0).reshape(4, 4), 2).tolist()
     [[15.0]]
     """
     try:
-        y: A = GLOBAL_MAX_POOL(x, (rank, keepdims, ties), out)
-        return y
+        return GLOBAL_MAX_POOL(x, (rank, keepdims, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, global_max_pool, locals())
         raise
@@ -579,13 +657,38 @@ def global_max_pool(
 GLOBAL_MAX_POOL1D = pooling(called("max_pool", "global_max_pool1d"), everything, MaxParams, 1)
 
 
+@overload
 def global_max_pool1d(
     x: A,
     *,
     keepdims: bool = True,
+    return_indices: Literal[False] = False,
     ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
-) -> A:
+) -> A: ...
+@overload
+def global_max_pool1d(
+    x: A,
+    *,
+    keepdims: bool = True,
+    return_indices: Literal[True],
+    ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
+    out: Pair[A] = None,
+) -> tuple[A, A]: ...
+def global_max_pool1d(
+    x: Any,
+    *,
+    keepdims: bool = True,
+    return_indices: bool = False,
+    ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
+    out: Any = None,
+) -> Any:
     """The greatest value over the last axis.
 
     NaN wins over every number. Every cell that equals the greatest gets the gradient, unless `ties` says otherwise.
@@ -593,17 +696,20 @@ def global_max_pool1d(
     Arguments:
         x: an array (…, length); all axes before these are batch.
         keepdims: True keeps the pooled axes with length 1, False removes them.
+        return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
-        out: an array of the result's shape and dtype, which is written and returned.
+        empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
+        out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
+            may be None.
 
-    Returns an array (…, 1) of x's dtype.
+    Returns an array (…, 1) of x's dtype. With indices, a pair of such an array and one of int64.
 
     >>> wg.global_max_pool1d(np.arange(6.0)).tolist()
     [5.0]
     """
     try:
-        y: A = GLOBAL_MAX_POOL1D(x, (keepdims, ties), out)
-        return y
+        return GLOBAL_MAX_POOL1D(x, (keepdims, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, global_max_pool1d, locals())
         raise
@@ -612,13 +718,38 @@ def global_max_pool1d(
 GLOBAL_MAX_POOL2D = pooling(called("max_pool", "global_max_pool2d"), everything, MaxParams, 2)
 
 
+@overload
 def global_max_pool2d(
     x: A,
     *,
     keepdims: bool = True,
+    return_indices: Literal[False] = False,
     ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
-) -> A:
+) -> A: ...
+@overload
+def global_max_pool2d(
+    x: A,
+    *,
+    keepdims: bool = True,
+    return_indices: Literal[True],
+    ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
+    out: Pair[A] = None,
+) -> tuple[A, A]: ...
+def global_max_pool2d(
+    x: Any,
+    *,
+    keepdims: bool = True,
+    return_indices: bool = False,
+    ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
+    out: Any = None,
+) -> Any:
     """The greatest value over the last 2 axes.
 
     NaN wins over every number. Every cell that equals the greatest gets the gradient, unless `ties` says otherwise.
@@ -626,17 +757,20 @@ def global_max_pool2d(
     Arguments:
         x: an array (…, height, width); all axes before these are batch.
         keepdims: True keeps the pooled axes with length 1, False removes them.
+        return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
-        out: an array of the result's shape and dtype, which is written and returned.
+        empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
+        out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
+            may be None.
 
-    Returns an array (…, 1, 1) of x's dtype.
+    Returns an array (…, 1, 1) of x's dtype. With indices, a pair of such an array and one of int64.
 
     >>> wg.global_max_pool2d(np.arange(16.0).reshape(4, 4)).tolist()
     [[15.0]]
     """
     try:
-        y: A = GLOBAL_MAX_POOL2D(x, (keepdims, ties), out)
-        return y
+        return GLOBAL_MAX_POOL2D(x, (keepdims, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, global_max_pool2d, locals())
         raise
@@ -645,13 +779,38 @@ def global_max_pool2d(
 GLOBAL_MAX_POOL3D = pooling(called("max_pool", "global_max_pool3d"), everything, MaxParams, 3)
 
 
+@overload
 def global_max_pool3d(
     x: A,
     *,
     keepdims: bool = True,
+    return_indices: Literal[False] = False,
     ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
     out: A | None = None,
-) -> A:
+) -> A: ...
+@overload
+def global_max_pool3d(
+    x: A,
+    *,
+    keepdims: bool = True,
+    return_indices: Literal[True],
+    ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
+    out: Pair[A] = None,
+) -> tuple[A, A]: ...
+def global_max_pool3d(
+    x: Any,
+    *,
+    keepdims: bool = True,
+    return_indices: bool = False,
+    ties: Ties = "all",
+    empty: Empty = "zero",
+    where: Any = None,
+    out: Any = None,
+) -> Any:
     """The greatest value over the last 3 axes.
 
     NaN wins over every number. Every cell that equals the greatest gets the gradient, unless `ties` says otherwise.
@@ -659,17 +818,20 @@ def global_max_pool3d(
     Arguments:
         x: an array (…, depth, height, width); all axes before these are batch.
         keepdims: True keeps the pooled axes with length 1, False removes them.
+        return_indices: True also returns the flat index of each winner in its plane, −1 where a window has no cell.
         ties: which of equal cells gets the derivative: the "first", "all" of them, or each an equal share ("split").
-        out: an array of the result's shape and dtype, which is written and returned.
+        empty: what a window with no real cell gives: "zero", or an error ("raise").
+        where: an array of bool that broadcasts to x: cells where it is False are left out; None leaves out none.
+        out: an array of the result's shape and dtype, which is written and returned. With indices, a pair of which either
+            may be None.
 
-    Returns an array (…, 1, 1, 1) of x's dtype.
+    Returns an array (…, 1, 1, 1) of x's dtype. With indices, a pair of such an array and one of int64.
 
     >>> wg.global_max_pool3d(np.arange(8.0).reshape(2, 2, 2)).tolist()
     [[[7.0]]]
     """
     try:
-        y: A = GLOBAL_MAX_POOL3D(x, (keepdims, ties), out)
-        return y
+        return GLOBAL_MAX_POOL3D(x, (keepdims, ties, empty), out, return_indices, where)
     except WindowgradError as error:
         show_call(error, global_max_pool3d, locals())
         raise

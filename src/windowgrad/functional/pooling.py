@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from windowgrad import dispatch
-from windowgrad.arguments import flag
+from windowgrad.arguments import flag, is_masked
 from windowgrad.dispatch import Kind, Ready, route
+from windowgrad.functional.masks import masked
 from windowgrad.functional.remember import KEPT, is_plain
 from windowgrad.params import PoolParams
 from windowgrad.spec.op import Op
 
 
 def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..., Any]:
-    """`compute(x, options, out, return_indices)` for the parameters `make(*fixed, *options)`."""
+    """`compute(x, options, out, return_indices, where)` for the parameters `make(*fixed, *options)`."""
     kept: dict[tuple[Any, ...], tuple[tuple[Any, ...], PoolParams, dict[Kind, Ready | None]]] = {}
 
     def learn(options: tuple[Any, ...]) -> tuple[PoolParams, dict[Kind, Ready | None]]:
@@ -34,7 +35,7 @@ def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..
             kept[options] = options, params, ready
         return params, ready
 
-    def compute(x: Any, options: tuple[Any, ...], out: Any = None, return_indices: Any = False) -> Any:
+    def compute(x: Any, options: tuple[Any, ...], out: Any = None, return_indices: Any = False, where: Any = None) -> Any:
         try:
             known, params, ready = kept[options]
             same = all(map(is_, known, options))
@@ -42,6 +43,8 @@ def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..
             same = False
         if not same:
             params, ready = learn(options)
+        if where is not None or (type(x) is not np.ndarray and is_masked(x)):
+            return masked(op, params, x, where, out, op.with_indices is not None and flag("return_indices", return_indices))
         if out is None and return_indices is False and type(x) is np.ndarray:
             kind = x.shape, x.dtype
             call = ready.get(kind)

@@ -20,8 +20,9 @@ def is_array(beta: Any) -> bool:
     return isinstance(getattr(beta, "shape", None), (tuple, list)) and not isinstance(beta, (np.generic, type))
 
 
-def sharpened(label: str, params: SharpParams, x: Any, beta: Any, out: Any) -> Any:
-    if out is not None:
-        raise KindError("out: not supported with an array as beta")
+def sharpened(label: str, params: SharpParams, x: Any, beta: Any, out: Any, where: Any) -> Any:
+    for name, given in (("out", out), ("where", where)):
+        if given is not None:
+            raise KindError(f"{name}: not supported with an array as beta")
     op: Op = operator(label)
     return op.forward(params, x, beta)

@@ -83,7 +83,7 @@ class Pool(Layer):
     @cached_property
     def given(self) -> dict[str, Any]:
         """What the function is called with."""
-        names = (name for name in self.family.arguments if name not in ("x", "*", "return_indices", "out"))
+        names = (name for name in self.family.arguments if name not in ("x", "*", "return_indices", "where", "out"))
         return {name: getattr(self, name) for name in names}
 
     def __post_init__(self) -> None:
@@ -260,6 +260,7 @@ class AdaptiveMaxPool(Bins):
     function = staticmethod(adaptive_max_pool)
     output_size: tuple[int | None, ...]
     ties: Ties = field(default="first", kw_only=True)
+    empty: Empty = field(default="zero", kw_only=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -269,6 +270,7 @@ class AdaptiveMinPool(Bins):
     function = staticmethod(adaptive_min_pool)
     output_size: tuple[int | None, ...]
     ties: Ties = field(default="first", kw_only=True)
+    empty: Empty = field(default="zero", kw_only=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -308,6 +310,7 @@ class GlobalMaxPool(Everything):
     rank: int
     keepdims: bool = False
     ties: Ties = field(default="all", kw_only=True)
+    empty: Empty = field(default="zero", kw_only=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -318,6 +321,7 @@ class GlobalMinPool(Everything):
     rank: int
     keepdims: bool = False
     ties: Ties = field(default="all", kw_only=True)
+    empty: Empty = field(default="zero", kw_only=True)
 
 
 @dataclass(frozen=True, repr=False)

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.errors import KindError
-from windowgrad.geometry import Cell, Geometry
+from windowgrad.geometry import Cell
+from windowgrad.params import PoolParams
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -125,17 +126,21 @@ def zero_of(x: Array) -> Any:
 
 
 class Window(NamedTuple):
-    """One output: its place, the real cells it sees in row-major order, and how many padded cells it covers."""
+    """One output: its place, the cells it sees in row-major order, and how many padded cells it covers.
+
+    A cell that is padded, or that the mask leaves out, is not seen.
+    """
 
     out: Cell
     taps: list[Cell]
     padded: int
 
 
-def windows(geometry: Geometry, shape: Sequence[int]) -> Iterator[Window]:
+def windows(params: PoolParams, shape: Sequence[int]) -> Iterator[Window]:
     """Every window of an input of `shape`; the leading axes are walked as they are."""
+    geometry, there = params.geometry, None if params.where is None else params.where.over(shape)
     lead, spatial = geometry.split(shape)
     for o in np.ndindex(*geometry.grid(spatial)):
         taps, padded = geometry.taps(o, spatial), geometry.padded(o, spatial)
         for n in np.ndindex(*lead):
-            yield Window(n + o, [n + tap for tap in taps], padded)
+            yield Window(n + o, [n + tap for tap in taps if there is None or there[n + tap]], padded)

@@ -1,0 +1,73 @@
+"""Cells that a mask leaves out, replaced by a value that does not count."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from windowgrad.kernels.arrays import Array, flat
+from windowgrad.kernels.runtime.buffers import empty
+from windowgrad.kernels.runtime.jit import kernel
+from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.vector.masked import one_by_one
+from windowgrad.kernels.vector.ops import address, equal, lanes, load, load_as, select, splat, store
+from windowgrad.params import PoolParams
+
+P = TypeVar("P", bound=PoolParams)
+
+VECTORS = tuple(map(np.dtype, ("float32", "float64", "int32", "int64", "uint8")))
+
+
+def unmasked(params: P) -> P:
+    return replace(params, where=None)
+
+
+def mask_of(params: PoolParams, shape: tuple[int, ...]) -> Array:
+    assert params.where is not None
+    mask: Array = params.where.over(shape)
+    return mask
+
+
+def small_mask(params: PoolParams, shape: tuple[int, ...]) -> Array:
+    """The mask with all spatial axes, and with leading axes of length 1 where it is the same along them."""
+    assert params.where is not None
+    mask, lead = params.where.array, len(shape) - params.geometry.rank
+    whole = mask.reshape((1,) * (len(shape) - mask.ndim) + mask.shape)
+    found: Array = np.broadcast_to(whole, (*whole.shape[:lead], *shape[lead:]))
+    return found
+
+
+def filled(params: PoolParams, x: Array, value: Any) -> Array:
+    """The cells, with `value` where the mask is False, one for all or one for each plane; in new memory, plane after plane."""
+    out, lead = empty(x.shape, x.dtype), params.geometry.split(x.shape)[0]
+    if x.dtype not in VECTORS:
+        out[...] = np.reshape(value, (*lead, *(1,) * params.geometry.rank)) if np.ndim(value) else value
+        np.copyto(out, x, where=mask_of(params, x.shape))
+        return out
+    mask = small_mask(params, x.shape)
+    if math.prod(mask.shape[: x.ndim - params.geometry.rank]) > 1:  # it differs from plane to plane
+        mask = mask_of(params, x.shape)
+    plane = math.prod(x.shape[x.ndim - params.geometry.rank :])
+    given = flat(x), flat(mask).view(np.uint8), out.reshape(-1), np.asarray(value, x.dtype).reshape(-1), plane
+    run(partial(fill_planes, *given), x.size // max(plane, 1), 2 * x.nbytes)
+    return out
+
+
+@kernel
+def fill_planes(x: Any, mask: Any, out: Any, value: Any, plane: int, first: int, last: int) -> None:
+    """out = x where the mask is not 0, else the value, for planes first to last; mask and value are of one plane, or of all."""
+    n, step, size = lanes(x), plane if len(mask) > plane else 0, plane - plane % lanes(x)
+    several, zero = len(value) > 1, splat(x, 0)
+    x, mask, out = address(x), address(mask), address(out)
+    for q in range(first, last):
+        base, at, lone = q * plane, q * step, value[q if several else 0]
+        other = splat(x, lone)
+        for i in range(0, size, n):
+            one_by_one()
+            store(out, base + i, select(equal(load_as(mask, at + i, x), zero), other, load(x, base + i)))
+        for i in range(size, plane):
+            out[base + i] = x[base + i] if mask[at + i] != 0 else lone

@@ -1,0 +1,164 @@
+"""Mean, smooth maximum and p-norm of the cells that a mask leaves: those left out become what adds nothing to a sum.
+
+A mean divides by how many cells are left, which is the sum of the mask; where the mask is the same along leading axes, that is
+summed once.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from windowgrad.dtypes import derivative_of, float_of, is_float, machine_float
+from windowgrad.kernels.arrays import Array, computed, summed
+from windowgrad.kernels.pool.lp import entry as lp
+from windowgrad.kernels.pool.masked.fill import filled, mask_of, small_mask, unmasked
+from windowgrad.kernels.pool.mean import entry as mean
+from windowgrad.kernels.pool.smooth import entry as smooth
+from windowgrad.params import LpParams, MeanParams, PoolParams, SmoothParams
+
+NARROW, WIDE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def sum_of(params: PoolParams) -> MeanParams:
+    return MeanParams(params.geometry, True, 1)
+
+
+def left_in(params: PoolParams, shape: tuple[int, ...]) -> Array:
+    """How many cells each window has left, with leading axes of length 1 where the mask is the same along them.
+
+    As float32 where that holds every count, else as float64.
+    """
+    dtype = NARROW if math.prod(params.geometry.split(shape)[1]) < 1 << 24 else WIDE
+    return mean.averaged(sum_of(params), small_mask(params, shape), dtype)
+
+
+def padded_in(params: PoolParams, shape: tuple[int, ...]) -> Array | float:
+    """How many padded cells each window covers."""
+    spatial = params.geometry.split(shape)[1]
+    grid, tables = params.geometry.grid(spatial), params.geometry.tables(spatial)
+    if not grid:
+        return 0.0
+    inside = reduce(np.multiply.outer, [np.asarray(t.count + t.padded, WIDE) for t in tables])
+    padded: Array = inside - reduce(np.multiply.outer, [np.asarray(t.count, WIDE) for t in tables])
+    return padded if padded.any() else 0.0
+
+
+# --- mean --------------------------------------------------------------------------------------------------------
+
+
+def divisor(params: MeanParams, shape: tuple[int, ...]) -> Array | float:
+    if params.divisor_override is not None:
+        return machine_float("divisor_override", params.divisor_override)
+    count = left_in(params, shape)
+    return np.maximum(count + padded_in(params, shape) if params.count_include_pad else count, 1.0)
+
+
+def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
+    """Sums in the dtype of the result, again in float64 where that cannot hold one; divided once."""
+    cells, by = filled(params, x, 0), divisor(params, x.shape)
+    total = mean.averaged(sum_of(params), cells, NARROW if computed(dtype) == NARROW else WIDE)
+    if total.dtype == NARROW and not np.isfinite(total).all():
+        total = mean.averaged(sum_of(params), cells, WIDE)
+    y: Array = np.divide(total, by, out=total, casting="same_kind").astype(dtype, copy=False)
+    return y
+
+
+def mean_forward(params: MeanParams, x: Array, out: Array | None = None) -> Array:
+    return averaged(params, x, float_of(x.dtype))
+
+
+def mean_jvp(params: MeanParams, x: Array, dx: Array) -> Array:
+    return averaged(params, dx, derivative_of(float_of(x.dtype), dx.dtype))
+
+
+def mean_vjp(params: MeanParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
+    shares = np.divide(g, divisor(params, x.shape), dtype=WIDE)
+    (gx,) = mean.mean_vjp(sum_of(params), x, shares)
+    return (cleared(params, gx.astype(derivative_of(x.dtype, g.dtype), copy=False)),)
+
+
+def cleared(params: PoolParams, gx: Array) -> Array:
+    """No gradient where the mask leaves a cell out."""
+    np.copyto(gx, 0, where=~mask_of(params, gx.shape))
+    return gx
+
+
+# --- p-norm ------------------------------------------------------------------------------------------------------
+
+
+def lp_forward(params: LpParams, x: Array, out: Array | None = None) -> Array:
+    return lp.lp_forward(unmasked(params), filled(params, x, 0), out)
+
+
+def lp_jvp(params: LpParams, x: Array, dx: Array) -> Array:
+    return lp.lp_jvp(unmasked(params), filled(params, x, 0), filled(params, dx, 0))
+
+
+def lp_vjp(params: LpParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
+    (gx,) = lp.lp_vjp(unmasked(params), filled(params, x, 0), g)
+    return (cleared(params, gx),)
+
+
+# --- smooth maximum ----------------------------------------------------------------------------------------------
+
+
+def weightless(params: SmoothParams, x: Array) -> tuple[Array, bool]:
+    """(the cells, with others that weigh nothing where one is left out; whether these are infinite).
+
+    Infinite ones make a plane slow. So, where all cells that are left are finite, they are numbers of the plane that weigh less
+    than 2⁻²⁴, or 2⁻⁵³, of its lightest cell, all of them together.
+    """
+    cells = x if is_float(x.dtype) else x.astype(summed(x.dtype))
+    beta, planes = smooth.beta_of(params), math.prod(params.geometry.split(x.shape)[0])
+    lines = filled(params, cells, 0).reshape(planes, -1)
+    if x.size and cells.dtype in (NARROW, WIDE):
+        gap = ((28 if cells.dtype == NARROW else 40) + math.log(lines.shape[1])) / beta
+        least = (lines.min(axis=1) if beta > 0 else lines.max(axis=1)) - cells.dtype.type(gap)
+        if np.isfinite(least).all() and np.isfinite(lines).all():
+            return filled(params, cells, least), False
+    return filled(params, cells, -math.inf if beta > 0 else math.inf), True
+
+
+def without_weight(params: SmoothParams, cells: Array, infinite: bool) -> Array | None:
+    """Which windows have no cell of any weight: none left, or infinite ones alone, which weigh the same; None if it is none."""
+    if not infinite:
+        return None
+    y = smooth.smooth_forward(unmasked(params), cells)
+    found: Array = y == (-math.inf if params.beta > 0 else math.inf)
+    return found if found.any() else None
+
+
+def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> Array:
+    y = smooth.smooth_forward(unmasked(params), weightless(params, x)[0])
+    nothing = left_in(params, x.shape) == 0
+    if nothing.any():
+        padded = padded_in(params, x.shape) if params.count_include_pad else 0.0
+        y[np.broadcast_to(nothing & (np.asarray(padded) == 0), y.shape)] = 0
+    return y.astype(float_of(x.dtype), copy=False)
+
+
+def of_left(params: SmoothParams) -> MeanParams:
+    return MeanParams(params.geometry, False, where=params.where)
+
+
+def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
+    cells, infinite = weightless(params, x)
+    dy = smooth.smooth_jvp(unmasked(params), cells, filled(params, dx, 0))
+    if (alike := without_weight(params, cells, infinite)) is not None:
+        dy[alike] = mean_jvp(of_left(params), x, dx)[alike]
+    return dy.astype(derivative_of(float_of(x.dtype), dx.dtype), copy=False)
+
+
+def smooth_vjp(params: SmoothParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
+    (cells, infinite), dtype = weightless(params, x), derivative_of(x.dtype, g.dtype)
+    if (alike := without_weight(params, cells, infinite)) is None:
+        (gx,) = smooth.smooth_vjp(unmasked(params), cells, g)
+    else:
+        nothing = np.zeros((), g.dtype)
+        (gx,) = smooth.smooth_vjp(unmasked(params), cells, np.where(alike, nothing, g))
+        gx = gx + mean_vjp(of_left(params), x, np.where(alike, g, nothing))[0]
+    return (cleared(params, gx.astype(dtype, copy=False)),)

@@ -1,0 +1,96 @@
+"""Maximum and minimum of the cells that a mask leaves: those left out become the value that loses to every other.
+
+A window whose result is that value is in doubt: it may have no cell left, or only such cells, among which one that was left
+out may have won. The mask itself, as cells, decides: where it is True are the winners. So no window is looked at cell by cell,
+and a call without such windows, the usual one, needs one pass more than without a mask.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windowgrad.dtypes import derivative_of, is_float
+from windowgrad.facts import Kernels
+from windowgrad.kernels.arrays import Array
+from windowgrad.kernels.pool.masked.fill import filled, mask_of, small_mask, unmasked
+from windowgrad.kernels.pool.max import entry as max_entry
+from windowgrad.kernels.pool.min import entry as min_entry
+from windowgrad.params import MaxParams, no_cell
+
+RULES: dict[str, tuple[Any, Any, Any, Any]] = {
+    "max": (max_entry.max_forward, max_entry.max_jvp, max_entry.max_vjp, max_entry.max_with_indices),
+    "min": (min_entry.min_forward, min_entry.min_jvp, min_entry.min_vjp, min_entry.min_with_indices),
+}
+
+
+def rules(kind: str) -> Kernels:
+    """The rules of the maximum or of the minimum."""
+    forward, jvp, vjp, with_indices = RULES[kind]
+
+    def loses(dtype: np.dtype[Any]) -> Any:
+        """The value that no other loses to."""
+        if is_float(dtype):
+            return dtype.type(-np.inf if kind == "max" else np.inf)
+        if dtype.kind == "b":
+            return kind == "min"
+        return (np.iinfo(dtype).min if kind == "max" else np.iinfo(dtype).max) if dtype.kind in "iu" else None
+
+    def in_doubt(params: MaxParams, x: Array, y: Array) -> Array | None:
+        """Which windows are; None if none is."""
+        doubt: Array = y == loses(x.dtype)
+        return doubt if doubt.any() else None
+
+    def masked_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
+        plain, cells = unmasked(params), filled(params, x, loses(x.dtype))
+        y: Array = forward(plain, cells, out)
+        if in_doubt(params, x, y) is not None:
+            y[~left_in(params, x, y.shape)] = 0
+        return y
+
+    def masked_with_indices(
+        params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)
+    ) -> tuple[Array, Array]:
+        plain, cells = unmasked(params), filled(params, x, loses(x.dtype))
+        y, index = with_indices(plain, cells, out)
+        if (doubt := in_doubt(params, x, y)) is not None:
+            seen, first = max_entry.max_with_indices(first_of(params), small_mask(params, x.shape))
+            index[doubt] = np.broadcast_to(np.where(seen, first, -1), y.shape)[doubt]
+            y[~left_in(params, x, y.shape)] = 0
+        return y, index
+
+    def masked_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
+        mask, plain = mask_of(params, x.shape), unmasked(params)
+        cells, moved = filled(params, x, loses(x.dtype)), filled(params, dx, 0)
+        dy: Array = jvp(plain, cells, moved)
+        if (doubt := in_doubt(params, x, forward(plain, cells))) is not None:
+            seen, among = left_in(params, x, dy.shape), max_entry.max_jvp(plain, np.ascontiguousarray(mask), moved)
+            dy[doubt] = np.where(seen, among, 0)[doubt]
+        return dy
+
+    def masked_vjp(params: MaxParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
+        mask, plain, dtype = mask_of(params, x.shape), unmasked(params), derivative_of(x.dtype, g.dtype)
+        cells = filled(params, x, loses(x.dtype))
+        doubt = in_doubt(params, x, forward(plain, cells))
+        if doubt is None:
+            return vjp(plain, cells, g)  # type: ignore[no-any-return]
+        seen = left_in(params, x, g.shape)
+        (gx,) = vjp(plain, cells, np.where(doubt, np.zeros((), g.dtype), g))
+        among = np.where(doubt & seen, g, np.zeros((), g.dtype))
+        (more,) = max_entry.max_vjp(plain, np.ascontiguousarray(mask), among)
+        return ((gx + more).astype(dtype),)
+
+    return Kernels(masked_forward, masked_jvp, masked_vjp, masked_with_indices)
+
+
+def first_of(params: MaxParams) -> MaxParams:
+    return MaxParams(params.geometry)
+
+
+def left_in(params: MaxParams, x: Array, shape: tuple[int, ...]) -> Array:
+    """Whether each window has a cell left; an error where one must."""
+    seen: Array = np.broadcast_to(max_entry.max_forward(first_of(params), small_mask(params, x.shape)), shape)
+    if params.empty == "raise" and not seen.all():
+        raise no_cell(np.argwhere(~seen)[0].tolist())
+    return seen

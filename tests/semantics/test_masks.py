@@ -1,0 +1,230 @@
+"""A cell that `where` leaves out is absent: its value, NaN or infinite, touches nothing, and it has no derivative."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import windowgrad as wg
+from support.exact import DTYPES
+from support.laws import dot
+from support.strategies import SITUATIONS, arrays, fractions
+from windowgrad.errors import KindError, WindowError
+from windowgrad.geometry import Adaptive, Global, Sliding
+from windowgrad.ops import OPS, meaning
+from windowgrad.params import LpParams, Mask, MaxParams, MeanParams, MinParams, SmoothParams
+
+EXACT = ("max_pool", "min_pool", "avg_pool")
+POOLS = (*EXACT, "smooth_max_pool", "lp_pool")
+GEOMETRIES = [Sliding((3, 2), (2, 1), 1), Sliding((2, 2), 1, 2, 2, True), Adaptive((2, 3)), Global(2), Global(2, False)]
+RECORDS = {
+    "max_pool": [lambda g, t=t: MaxParams(g, t) for t in ("first", "all", "split")],
+    "min_pool": [lambda g, t=t: MinParams(g, t) for t in ("first", "all", "split")],
+    "avg_pool": [MeanParams, lambda g: MeanParams(g, False), lambda g: MeanParams(g, True, 3)],
+    "smooth_max_pool": [lambda g: SmoothParams(g, 1.5), lambda g: SmoothParams(g, -2.0, False)],
+    "lp_pool": [lambda g: LpParams(g, 1), lambda g: LpParams(g, 2), lambda g: LpParams(g, 2.5)],
+}
+
+
+def masked(params, where):
+    return replace(params, where=Mask(where))
+
+
+@st.composite
+def masked_cases(draw, name):
+    """(params with a mask, x, dx, g) over fractions; the mask may have fewer axes, or axes of length 1."""
+    params, (shape,) = draw(SITUATIONS[name])
+    x, dx = (draw(arrays(shape, fractions())) for _ in "ab")
+    of = tuple(n if draw(st.booleans()) else 1 for n in shape)[draw(st.integers(0, len(shape))) :]
+    where = np.array(draw(st.lists(st.booleans(), min_size=int(np.prod(of)), max_size=int(np.prod(of)))), bool).reshape(of)
+    return masked(params, where), x, dx, draw(arrays(params.out_shape(shape), fractions()))
+
+
+@pytest.mark.parametrize("name", EXACT)
+@given(data=st.data())
+def test_over_fractions_the_laws_hold_and_what_is_left_out_does_not_matter(name, data):
+    params, x, dx, g = data.draw(masked_cases(name))
+    op, there = meaning(name), params.where.over(x.shape)
+    y, dy, (gx,) = op.forward(params, x), op.jvp(params, x, dx), op.vjp(params, x, g)
+    assert dot(g, dy) == dot(gx, dx)
+    other, moved = (np.where(there, a, Fraction(10**9)) for a in (x, dx))
+    assert op.forward(params, other).tolist() == y.tolist()
+    assert op.jvp(params, other, moved).tolist() == dy.tolist()
+    assert op.vjp(params, other, g)[0].tolist() == gx.tolist()
+    assert not gx[~there].any()
+
+
+@pytest.mark.parametrize("name", EXACT)
+@given(data=st.data())
+def test_a_mask_that_leaves_all_is_none(name, data):
+    params, x, dx, g = data.draw(masked_cases(name))
+    op, plain = meaning(name), replace(params, where=None)
+    every = masked(plain, np.ones((), bool))
+    assert op.forward(every, x).tolist() == op.forward(plain, x).tolist()
+    assert op.jvp(every, x, dx).tolist() == op.jvp(plain, x, dx).tolist()
+    assert op.vjp(every, x, g)[0].tolist() == op.vjp(plain, x, g)[0].tolist()
+
+
+@pytest.mark.parametrize("name", EXACT)
+@given(data=st.data())
+def test_kernels_are_the_specification(name, data):
+    """Whole numbers, few of them, so that ties are many; of every dtype."""
+    params, x, dx, g = data.draw(masked_cases(name))
+    x, dx, g = (np.array([int(c) for c in a.flat]).reshape(a.shape) for a in (x, dx, g))
+    for dtype in data.draw(st.lists(st.sampled_from(DTYPES), min_size=1, max_size=3)):
+        cells, op, spec = (abs(x) % 2 if dtype.kind in "bu" else x).astype(dtype), OPS[name], meaning(name)
+        given = [a.astype(np.float64) for a in (dx, g)]
+        objects = [a.astype(np.float64).astype(object) for a in (cells, *given)]
+        close = {"rtol": 1e-2 if dtype.itemsize < 4 else 1e-6, "atol": 1e-6}
+        found = op.forward(params, cells)
+        assert found.dtype == op.facts.result_dtype(dtype)
+        np.testing.assert_allclose(found.astype(float), spec.forward(params, objects[0]).astype(float), **close)
+        np.testing.assert_allclose(
+            op.jvp(params, cells, given[0]).astype(float), spec.jvp(params, *objects[:2]).astype(float), **close
+        )
+        pulled, right = op.vjp(params, cells, given[1])[0], spec.vjp(params, objects[0], objects[2])[0]
+        np.testing.assert_allclose(pulled.astype(float), right.astype(float), **close)
+        if op.with_indices is not None:
+            assert op.with_indices(params, cells)[1].tolist() == spec.with_indices(params, objects[0])[1].tolist()
+
+
+WILD = np.array([np.nan, np.inf, -np.inf, 1.0, -2.0, 0.5, 0.0, 3.0])
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("left", [0.0, 0.3, 0.8])
+def test_a_nan_or_an_infinity_that_is_left_out_touches_nothing(name, left):
+    """And one that is left counts as ever: kernels and specification agree on both."""
+    rng = np.random.default_rng(0)
+    for geometry in GEOMETRIES:
+        for record in RECORDS[name]:
+            x, where = rng.choice(WILD, (2, 3, 5, 6)), rng.random((3, 5, 6)) < left
+            params = masked(record(geometry), where)
+            dx, g = rng.standard_normal(x.shape), rng.standard_normal(params.out_shape(x.shape))
+            op, spec = OPS[name], meaning(name)
+            objects = [a.astype(object) for a in (x, dx, g)]
+            same(op.forward(params, x), spec.forward(params, objects[0]))
+            same(op.jvp(params, x, dx), spec.jvp(params, *objects[:2]))
+            (gx,) = op.vjp(params, x, g)
+            same(gx, spec.vjp(params, objects[0], objects[2])[0])
+            assert not gx[:, ~where].any()
+
+
+def same(found, expected):
+    np.testing.assert_allclose(found, expected.astype(float), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_second_derivatives_are_those_of_differences_and_zero_where_left_out(name):
+    rng = np.random.default_rng(1)
+    x, where = rng.standard_normal((4, 5)), rng.random((4, 5)) < 0.6
+    params = masked(RECORDS[name][1](Sliding((2, 3), 1, 1)), where)
+    wg.check_grads(lambda x: OPS[name].forward(params, x), x, order=2)
+    hessian = wg.hvp(lambda x: wg.sum(OPS[name].forward(params, x)), (x,), (np.ones_like(x),))
+    assert not np.asarray(hessian)[..., ~where].any()
+
+
+# --- the public functions ----------------------------------------------------------------------------------------
+
+
+def test_a_mean_divides_by_the_cells_that_are_left():
+    x, where = np.array([1.0, np.nan, 3.0, 5.0]), np.array([True, False, True, True])
+    assert wg.avg_pool1d(x, 2, where=where).tolist() == [1, 4]
+    assert wg.avg_pool1d(x, 2, 1, 1, where=where).tolist() == [0.5, 1, 3, 4, 2.5]
+    assert wg.avg_pool1d(x, 2, 1, 1, count_include_pad=False, where=where).tolist() == [1, 1, 3, 4, 5]
+    assert wg.avg_pool1d(x, 2, divisor_override=4, where=where).tolist() == [0.25, 2]
+
+
+def test_nan_is_skipped_by_a_mask_of_what_is_not_nan():
+    x = np.array([[1.0, np.nan, 2.0], [np.nan, np.nan, 7.0]])
+    assert wg.global_avg_pool1d(x, keepdims=False, where=~np.isnan(x)).tolist() == np.nanmean(x, 1).tolist()
+    assert wg.global_max_pool1d(x, keepdims=False, where=~np.isnan(x)).tolist() == np.nanmax(x, 1).tolist()
+    assert wg.global_min_pool1d(x, keepdims=False, where=~np.isnan(x)).tolist() == np.nanmin(x, 1).tolist()
+
+
+@pytest.mark.parametrize("pool", [wg.max_pool1d, wg.min_pool1d])
+def test_a_window_with_no_cell_left_is_zero_with_index_minus_one_or_refused(pool):
+    x, where = np.array([4.0, 5.0, 6.0, 7.0]), np.array([False, False, False, True])
+    y, index = pool(x, 2, return_indices=True, where=where)
+    assert (y.tolist(), index.tolist()) == ([0, 7], [-1, 3])
+    with pytest.raises(WindowError, match=r'empty="raise": the window of output \(0,\) has no cell that `where` leaves'):
+        pool(x, 2, empty="raise", where=where)
+    with pytest.raises(WindowError, match=r'empty="raise"'):
+        pool(x.astype(object), 2, empty="raise", where=where)
+
+
+def test_adaptive_and_global_forms_have_empty_and_indices():
+    x, where = np.array([[3, 1], [2, 9]], np.int8), np.array([[True, True], [True, False]])
+    y, index = wg.global_max_pool2d(x, return_indices=True, where=where)
+    assert (y.tolist(), index.tolist()) == ([[3]], [[0]])
+    assert wg.global_min_pool2d(x, return_indices=True)[1].tolist() == [[1]]
+    assert wg.adaptive_max_pool2d(x, (2, 1), where=where).tolist() == [[3], [2]]
+    for call in (wg.global_max_pool2d, lambda x, **k: wg.adaptive_min_pool2d(x, 1, **k)):
+        with pytest.raises(WindowError, match=r'empty="raise"'):
+            call(x, empty="raise", where=np.zeros((2, 2), bool))
+
+
+def test_an_infinite_cell_that_is_left_wins_over_one_that_is_not():
+    """Both are the least value; the gradient goes to the one that is left."""
+    x, where = np.full(4, -np.inf), np.array([False, True, False, True])
+    y, index = wg.max_pool1d(x, 4, return_indices=True, where=where)
+    assert (y.tolist(), index.tolist()) == ([-np.inf], [1])
+    for ties, shares in (("first", [0, 1, 0, 0]), ("all", [0, 1, 0, 1]), ("split", [0, 0.5, 0, 0.5])):
+        _, pull = wg.vjp(lambda x, ties=ties: wg.max_pool1d(x, 4, ties=ties, where=where), x)
+        assert pull(np.ones(1))[0].tolist() == shares
+
+
+def test_out_is_written_and_inputs_are_not():
+    x, where, out = np.arange(8.0), np.arange(8) % 3 > 0, np.zeros(4)
+    for pool in (wg.max_pool1d, wg.avg_pool1d, lambda x, k, **o: wg.lp_pool1d(x, 2, k, **o)):
+        assert pool(x, 2, where=where, out=out) is out
+        assert out.tolist() == pool(x, 2, where=where).tolist()
+    assert x.tolist() == list(range(8))
+
+
+def test_a_tape_records_masked_pooling():
+    tape, where = wg.Tape(), np.array([True, False, True, True])
+    x = tape.leaf(np.array([1.0, np.nan, 3.0, 5.0]))
+    grads = tape.backward(wg.sum(wg.avg_pool1d(x, 2, where=where)))
+    assert np.asarray(grads[x]).tolist() == [1, 0, 0.5, 0.5]
+
+
+# --- masked arrays -----------------------------------------------------------------------------------------------
+
+
+def test_masked_arrays_are_taken_and_come_back_masked_where_a_window_is_empty():
+    x = np.ma.MaskedArray([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], mask=[0, 1, 1, 1, 0, 0])
+    for pool, left in ((wg.max_pool1d, [1, 6]), (wg.min_pool1d, [1, 5]), (wg.avg_pool1d, [1, 5.5])):
+        y = pool(x, 2)
+        assert isinstance(y, np.ma.MaskedArray)
+        assert y.mask.tolist() == [False, True, False]
+        assert y.compressed().tolist() == left
+    y, index = wg.max_pool1d(x, 2, return_indices=True)
+    assert index.compressed().tolist() == [0, 5]
+    assert index.mask.tolist() == y.mask.tolist()
+    assert wg.max_pool1d(x, 2, where=np.arange(6) < 4).mask.tolist() == [False, True, True]
+    with pytest.raises(KindError, match="out: not supported with a masked array"):
+        wg.max_pool1d(x, 2, out=np.zeros(3))
+
+
+# --- errors ------------------------------------------------------------------------------------------------------
+
+
+def test_a_mask_must_be_bool_and_broadcast():
+    x = np.ones((2, 4))
+    with pytest.raises(KindError, match=r"where: must be an array of bool, not an array of int64"):
+        wg.max_pool1d(x, 2, where=np.ones(4, int))
+    with pytest.raises(KindError, match=r"where: must be an array of bool, not list"):
+        wg.max_pool1d(x, 2, where=[True])
+    with pytest.raises(WindowError, match=r"where of shape \(3,\): must broadcast to \(2, 4\), the shape of x"):
+        wg.max_pool1d(x, 2, where=np.ones(3, bool))
+
+
+def test_arrays_of_other_libraries_are_refused_with_a_mask():
+    torch, da = pytest.importorskip("torch"), pytest.importorskip("dask.array")
+    for x in (torch.ones(4), da.ones(4)):
+        with pytest.raises(KindError, match=r"where: only supported with NumPy arrays and tapes of them, not"):
+            wg.max_pool1d(x, 2, where=np.ones(4, bool))
