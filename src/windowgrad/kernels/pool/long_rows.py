@@ -1,7 +1,7 @@
 """A long row of windows that are alike, cut into sections that a kernel takes for planes: one call for all that are alike.
 
 For one row of a plane, so long that `blocks` would cut it (`is_long`), in arrays that kernels read as they are (`is_plain`). A
-block goes through all of Python, which took longer than its cells: maximum and mean of 2²² cells took 4 to 20 times as long.
+block goes through all of Python, which took longer than its cells: maximum and mean of 2²² cells took 3 to 20 times as long.
 Here the sections in the middle of a row have one plan, and to a kernel they are planes whose cells overlap; only those at the
 ends of the row, where the padding is, are calls of their own.
 
