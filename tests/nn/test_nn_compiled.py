@@ -127,3 +127,12 @@ def test_what_does_not_fit_is_said():
         nn.compile(3, ())
     with pytest.raises(WindowError, match="Sequential: params has 1 entry, must have 10"):
         nn.compile(model, params[:1])
+
+
+def test_a_transposed_convolution_keeps_the_size_that_was_chosen():
+    model = nn.Sequential(nn.ConvTranspose(2, (3,), 2, output_size=8), nn.ReLU())
+    x = np.ones((1, 2, 3), np.float32)
+    params = model.init(np.random.default_rng(0), x.shape)
+    found = nn.compile(model, params)(x)
+    assert found.shape == (1, 2, 8)
+    assert np.array_equal(found, model(params, x))

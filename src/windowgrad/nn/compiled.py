@@ -209,8 +209,10 @@ def joined(layer: Residual, params: Any, top: float | None) -> Step:
 
 
 def is_plain(layer: Layer) -> TypeGuard[Conv | ConvTranspose]:
-    """Whether it is a convolution and nothing else."""
-    return isinstance(layer, ConvTranspose) or (isinstance(layer, Conv) and layer.padding_mode == "zeros")
+    """Whether it is a convolution and nothing else, and its options do not depend on the input."""
+    if isinstance(layer, ConvTranspose):
+        return layer.output_size is None
+    return isinstance(layer, Conv) and layer.padding_mode == "zeros"
 
 
 def convolved(layer: Conv | ConvTranspose, params: Any, top: float | None) -> Step:
