@@ -54,7 +54,9 @@ def divisor(params: MeanParams, shape: tuple[int, ...]) -> Array | float:
     if params.divisor_override is not None:
         return machine_float("divisor_override", params.divisor_override)
     count = left_in(params, shape)
-    return np.maximum(count + padded_in(params, shape) if params.count_include_pad else count, 1.0)
+    if params.count_include_pad:
+        count += np.asarray(padded_in(params, shape), count.dtype)
+    return np.maximum(count, 1.0, out=count)
 
 
 def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
