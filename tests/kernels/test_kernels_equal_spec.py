@@ -160,8 +160,12 @@ def test_split_divides_and_does_not_multiply_by_a_rounded_reciprocal(count):
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 def test_an_empty_batch_gives_an_empty_result_of_the_same_dtype(op, dtype):
     params, shapes = ORDINARY[op.name]
-    full = [np.ones(shape, dtype=dtype) for shape in shapes]
-    none = [full[0][:0], *full[1:]]
+    indices = [name in op.facts.indices for name in op.inputs]
+    kinds = [
+        int if index else mean_dtype(dtype) if name == "beta" else dtype for name, index in zip(op.inputs, indices, strict=True)
+    ]
+    full = [np.ones(shape, dtype=kind) for shape, kind in zip(shapes, kinds, strict=False)]
+    none = [full[0][:0], *(x[:0] if index else x for x, index in zip(full[1:], indices[1:], strict=False))]
     y, dy = op.forward(params, *none), op.jvp(params, *none, *none)
     assert y.shape == (0, *op.forward(params, *full).shape[1:])
     assert y.dtype == op.forward(params, *full).dtype == forward_dtype(op.name, dtype)

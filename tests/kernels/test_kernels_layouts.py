@@ -26,7 +26,12 @@ def inputs(op, dtype=np.float32, seed=0):
     def draw(shape):
         return (rng.integers(0 if np.dtype(dtype).kind == "u" else -8, 8, shape) / 4).astype(dtype)
 
-    xs = [draw(shape) for shape in shapes]
+    def primal(name, shape):
+        if name in op.facts.indices:
+            return rng.integers(-1, 8, shape)
+        return rng.integers(1, 4, shape).astype(np.promote_types(dtype, np.int8)) if name == "beta" else draw(shape)
+
+    xs = [primal(name, shape) for name, shape in zip(op.inputs, shapes, strict=False)]
     return params, xs, [draw(shape) for shape in shapes], draw(params.out_shape(*shapes))
 
 

@@ -70,6 +70,7 @@ def forward_dtype(op: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     rule = {
         "avg_pool": mean_dtype,
         "smooth_max_pool": mean_dtype,
+        "sharp_smooth_max_pool": mean_dtype,
         "lp_pool": mean_dtype,
         "conv": conv_dtype,
         "conv_transpose": conv_dtype,
