@@ -89,7 +89,9 @@ def spelled(record: Params) -> str:
 
 
 def parts(record: Any) -> dict[str, Any]:
-    return {type(record).__name__: [getattr(record, field.name) for field in fields(record) if field.compare]}
+    """The name and the arguments of a record; a mask, which goes by its name, is never part of a program."""
+    given = [getattr(record, field.name) for field in fields(record) if field.compare and not field.kw_only]
+    return {type(record).__name__: given}
 
 
 @lru_cache(maxsize=256)
