@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -125,6 +126,22 @@ def test_second_derivatives_are_those_of_differences_and_zero_where_left_out(nam
     wg.check_grads(lambda x: OPS[name].forward(params, x), x, order=2)
     hessian = wg.hvp(lambda x: wg.sum(OPS[name].forward(params, x)), (x,), (np.ones_like(x),))
     assert not np.asarray(hessian)[..., ~where].any()
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.filterwarnings("error")
+def test_second_derivatives_are_untouched_by_what_is_left_out(name):
+    x, v = np.array([1.0, 7.0, 3.0, 5.0, 9.0, 2.0]), np.array([2.0, -1.0, 0.5, 3.0, 1.0, -2.0])
+    where = np.array([True, False, True, True, False, True])
+    wild = np.where(where, x, [0, np.nan, 0, 0, np.inf, 0])
+    for record in RECORDS[name]:
+        params = masked(record(Sliding((3,), 1, 1)), where)
+        forward = partial(OPS[name].forward, params)
+        for twice in (
+            lambda x: wg.hvp(lambda x: wg.sum(forward(x) ** 2), (x,), (v,))[0],  # noqa: B023
+            lambda x: wg.jvp(lambda x: wg.jvp(forward, (x,), (v,))[1], (x,), (v,))[1],  # noqa: B023
+        ):
+            assert twice(wild).tolist() == twice(x).tolist()
 
 
 # --- the public functions ----------------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from windowgrad.geometry import Sliding
-from windowgrad.params import LpParams
+from windowgrad.params import LpParams, Mask
 from windowgrad.spec.op import Op
 from windowgrad.spec.powers import magnitude, power, root, sign, times
 from windowgrad.spec.scalar import Array, Window, cells, divide, greater, grid, is_infinite, windows, zero_like, zero_of, zeros
@@ -95,7 +97,7 @@ def curve(rules: Op, params: LpParams, xs: Sequence[Any], dxs: Sequence[Any], ex
     product = rules.jvp(params, x, dx) * rules.jvp(params, x, ex)
     if p == 2:  # a cell that is 0 counts here: the weight does not depend on it
         return over(rules, rules.forward(params, x), rules.jvp(*plain_sum(params, x), grid(both)) - product)
-    straight = rules.jvp(params, x, by_cell(rules, x, grid(both)))
+    straight = rules.jvp(params, x, by_cell(rules, x, grid(both), params.where))
     return scaled(x, straight - over(rules, rules.forward(params, x), product), p - 1)
 
 
@@ -111,9 +113,10 @@ def curve_back(rules: Op, params: LpParams, xs: Sequence[Any], dxs: Sequence[Any
         (spread,) = rules.vjp(*plain_sum(params, x), over(rules, y, g))
         return (grid(dx * spread - centre),)
     (spread,) = rules.vjp(params, x, g)
-    return (scaled(x, by_cell(rules, x, grid(dx * spread)) - centre, p - 1),)
+    return (scaled(x, by_cell(rules, x, grid(dx * spread), params.where) - centre, p - 1),)
 
 
+@np.errstate(all="ignore")
 def plain_sum(params: LpParams, x: Any) -> tuple[LpParams, Any]:
     """The norm, and the cells, at which the derivative is a plain sum."""
     return replace(params, norm_type=1), grid(x * 0 + 1)
@@ -127,9 +130,13 @@ def over(rules: Op, y: Any, v: Any) -> Any:
     return cell_by_cell(rules, INVERSE, y, v)
 
 
-def by_cell(rules: Op, x: Any, v: Any) -> Any:
-    """v ÷ x, 0 where x is 0."""
-    return over(rules, x, cell_by_cell(rules, SIGN, x, v))
+def by_cell(rules: Op, x: Any, v: Any, where: Mask | None) -> Any:
+    """v ÷ x, 0 where x is 0 or the mask leaves it out."""
+    signs, inverses = SIGN, INVERSE
+    if where is not None:
+        there = Mask(where.over(x.shape)[..., None])
+        signs, inverses = replace(SIGN, where=there), replace(INVERSE, where=there)
+    return cell_by_cell(rules, inverses, x, cell_by_cell(rules, signs, x, v))
 
 
 def cell_by_cell(rules: Op, params: LpParams, x: Any, v: Any) -> Any:
