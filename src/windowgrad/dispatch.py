@@ -248,8 +248,6 @@ def by_themselves(
         if out is not None:
             name = argument_names(op, rule, len(arrays))[[each is array for each in arrays].index(True)]
             raise KindError(f"out: only supported with NumPy arrays, but {name} is a {type(array).__qualname__}")
-        if params.where is not None and not hasattr(type(array), "__windowgrad__"):
-            raise KindError(f"where: only supported with NumPy arrays and tapes of them, not {type(array).__qualname__}")
         if needs is None:
             result = announced(array, op, rule, params, arrays)
         else:
@@ -270,8 +268,7 @@ def on_numpy(
     op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any, needs: Sequence[bool] | None, saved: Any
 ) -> Any:
     """The same on NumPy's arrays, of which some may be of a subclass."""
-    choose = route if params.lasting else route.__wrapped__
-    compute, ready = choose(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
+    compute, ready = routing(params)(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
     try:
         if ready is None or not READY or not are_plain(arrays):
             ready = None
@@ -370,11 +367,23 @@ def computes_itself(kind: Any) -> Callable[..., Any] | None:
     """The method by which arrays of this type compute, their own or their bridge's; a bridge is loaded here, when first met."""
     if (own := getattr(kind, "__windowgrad__", None)) is not None:
         return own  # type: ignore[no-any-return]
+    bridge = bridge_of(kind)
+    return None if bridge is None else bridge.compute
+
+
+def bridge_of(kind: Any) -> Any:
+    """The module for arrays of this type, loaded here; None if there is none."""
     for base in kind.__mro__:
         if (bridge := BRIDGES.get(str(base.__module__).partition(".")[0])) is not None:
             with put_off(), loading:
-                return import_module(bridge).compute  # type: ignore[no-any-return]
+                return import_module(bridge)
     return None
+
+
+def constant(name: str, array: Any) -> Any:
+    """What an array of a framework holds, as a NumPy array; everything else as it is."""
+    bridge = None if isinstance(array, np.ndarray) else bridge_of(type(array))
+    return array if bridge is None else bridge.constant(name, array)
 
 
 def is_followed(kind: type) -> bool:
@@ -398,6 +407,11 @@ def route(op: Op, rule: str, params: Params, *kinds: Kind) -> tuple[Route, Ready
         if holds(op, kinds):
             return computed_by, prepared(computed_by, op, rule, params, kinds)
     raise KindError(f"{op.name}: has no kernels and supports only arrays of objects; use x.astype(object)")
+
+
+def routing(params: Params) -> Callable[..., tuple[Route, Ready | None]]:
+    """`route`, which keeps parameters that are lasting only."""
+    return route if params.lasting else route.__wrapped__
 
 
 def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> Ready | None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.arguments import is_masked
+from windowgrad.dispatch import constant
 from windowgrad.errors import KindError
 from windowgrad.ops import OPS
 from windowgrad.params import Mask, MaxParams, PoolParams
@@ -20,7 +21,7 @@ def masked(op: Op, params: PoolParams, x: Any, where: Any, out: Any, return_indi
     Of a masked array it is one too, masked where a window has no cell left.
     """
     if not is_masked(x):
-        return pooled(op, replace(params, where=as_mask(where)), x, out, return_indices)
+        return pooled(op, replace(params, where=as_mask(where, keeps=type(x) is not np.ndarray)), x, out, return_indices)
     if out is not None:
         raise KindError("out: not supported with a masked array")
     there = ~np.ma.getmaskarray(x)
@@ -33,8 +34,12 @@ def masked(op: Op, params: PoolParams, x: Any, where: Any, out: Any, return_indi
     return np.ma.MaskedArray(result, mask=nothing)
 
 
-def as_mask(where: Any) -> Mask:
-    return Mask(np.asarray(where) if isinstance(where, (bool, np.bool_)) else where)
+def as_mask(where: Any, keeps: bool = False) -> Mask:
+    """The mask; one that is its own copy if the call `keeps` it, for derivatives and programs that outlive the call."""
+    if isinstance(where, (bool, np.bool_)):
+        where = np.asarray(where)
+    array = constant("where", where)
+    return Mask(array.copy() if keeps and isinstance(where, np.ndarray) else array)
 
 
 def pooled(op: Op, params: PoolParams, x: Any, out: Any, return_indices: bool) -> Any:

@@ -21,10 +21,17 @@ from windowgrad.errors import KindError, show
 from windowgrad.params import ConvParams, Params, PoolParams, SharpParams, UnpoolParams
 from windowgrad.spec.op import Op
 
+WITH_MASK = (
+    "where: not supported with Dask arrays; pool chunks that hold whole planes one by one: "
+    "dask.array.map_blocks(lambda x, where: wg.max_pool2d(x, 2, where=where), x, where, chunks=…, dtype=x.dtype)"
+)
+
 
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: tuple[bool, ...] | None = None) -> Any:
     """One rule of one operator; all is checked now, and computed when it is asked for."""
     names = argument_names(op, rule, len(arrays))
+    if params.where is not None:
+        raise KindError(WITH_MASK)
     if not all(isinstance(each, (da.Array, np.ndarray)) for each in arrays):
         for name, each in zip(names, arrays, strict=True):
             if computes_itself(type(each)) is None:  # type: ignore[arg-type]  # mypy holds that a type has no hash
@@ -52,6 +59,11 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     if isinstance(params, UnpoolParams):
         return unpooling.compute(op, rule, params, given, needs)
     return padding.compute(op, rule, params, given)
+
+
+def constant(name: str, array: Any) -> Any:
+    """A mask, which is not taken yet."""
+    raise KindError(WITH_MASK)
 
 
 def lazily(name: str, array: Any) -> Any:

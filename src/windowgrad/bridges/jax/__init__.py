@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from windowgrad.bridges.jax.rules import bind, pulled, pushed
-from windowgrad.dispatch import argument_names, check_array, computes_itself, route
+from windowgrad.dispatch import argument_names, check_array, computes_itself, routing
 from windowgrad.dtypes import native
 from windowgrad.errors import KindError
 from windowgrad.params import Params
@@ -66,7 +66,9 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
         return NotImplemented  # it is for the other kind of array to say what they are together
     given = [as_jax(name, a) for name, a in zip(names, arrays, strict=True)]
     params = params.machine()  # plain values only, so that it can be part of the keys of JAX's caches
-    route(op, rule, params, *((a.shape, a.dtype) for a in given))  # refuses what NumPy arrays of these kinds are refused for
+    routing(params)(
+        op, rule, params, *((a.shape, a.dtype) for a in given)
+    )  # refuses what NumPy arrays of these kinds are refused for
     if rule == "jvp":
         half = len(given) // 2
         return pushed(op, params, given[:half], given[half:])
@@ -74,6 +76,18 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
         return tuple(pulled(op, params, given[:-1], given[-1], needs or ()))
     results = bind(op, rule, *given, params=params)
     return results[0] if rule == "forward" else tuple(results)
+
+
+def constant(name: str, array: Any) -> np.ndarray[Any, Any]:
+    """What an array holds that is known while JAX traces, as an array of its own."""
+    if isinstance(array, jax.core.Tracer):
+        raise KindError(
+            f"{name}: must be known when JAX traces a function, not be traced itself; "
+            "make it outside of what jit or vmap is given, as a NumPy or JAX array"
+        )
+    if not isinstance(array.dtype, np.dtype):
+        raise KindError(f"{name}: unsupported dtype {array.dtype}")
+    return np.array(array)
 
 
 def as_jax(name: str, array: Any) -> jax.Array:

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
 from windowgrad.bridges.torch import graph, recorded
-from windowgrad.bridges.torch.memory import WithoutDataError, are_without_data
+from windowgrad.bridges.torch.memory import WithoutDataError, are_without_data, constant
 from windowgrad.bridges.torch.rules import RULES, applied, are_unwatched, ordinary, spread
 from windowgrad.dispatch import argument_names
 from windowgrad.errors import KindError
@@ -33,6 +33,8 @@ INSTEAD = {
     "cross_entropy": "torch.nn.functional.cross_entropy",
     "mse": "torch.nn.functional.mse_loss",
 }
+
+__all__ = ["compute", "constant"]
 
 recorded.register()
 
@@ -67,6 +69,8 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     if torch._C._is_tracing():  # which records PyTorch's own operators only
         found = graph.stepped(op, rule, params, arrays, wanted)
     else:
+        if params.where is not None:
+            params.where.over(arrays[0].shape)  # before vmap adds axes, over which it must not reach
         found = applied(RULES[rule], op, params, *arrays, needs=wanted)
     return tuple(spread(found, wanted)) if rule == "vjp" else found
 

@@ -16,7 +16,8 @@ import torch
 
 from windowgrad import geometry, params
 from windowgrad.bridges.torch.formats import has_channels_last, strides_of
-from windowgrad.bridges.torch.memory import Tensors, on_numpy, result_dtypes
+from windowgrad.bridges.torch.memory import WITHOUT_DATA, Tensors, on_numpy, result_dtypes
+from windowgrad.errors import KindError
 from windowgrad.ops import meaning
 from windowgrad.params import ConvParams, PadParams, Params, PoolParams, UnpadParams
 from windowgrad.spec.op import Op
@@ -26,6 +27,8 @@ RECORDS = {name: record for room in (geometry, params) for name, record in vars(
 
 def stepped(op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence[bool] = ()) -> Any:
     """The rule as one step of a graph: a tensor, or a tuple of them."""
+    if params.where is not None:
+        raise KindError(f"where: {WITHOUT_DATA}")
     made = computed(op.name, rule, spelled(params), "".join("01"[need] for need in needs), list(tensors))
     return made[0] if rule in ("forward", "jvp") else tuple(made)
 

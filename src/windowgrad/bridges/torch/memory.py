@@ -25,6 +25,12 @@ TENSORS: dict[np.dtype[Any], torch.dtype] = {np.dtype(name): getattr(torch, name
 COMPUTED = {dtype: array for array, dtype in TENSORS.items()} | {torch.bfloat16: np.dtype(np.float32)}
 
 
+WITHOUT_DATA = (
+    "masks are not supported in compiled, exported and traced programs and with tensors that have no data; "
+    "pool in a function marked @torch.compiler.disable"
+)
+
+
 class WithoutDataError(KindError):
     """A tensor of the meta device among others: it has a shape, and no data."""
 
@@ -83,6 +89,24 @@ def shared(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
         tensor = tensor.float()
     array: np.ndarray[Any, Any] = (tensor.resolve_neg() if tensor.is_neg() else tensor).numpy()
     return array
+
+
+def constant(name: str, tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """What a tensor holds that nothing is differentiated by, as an array of its own."""
+    if torch._C._is_tracing():
+        raise KindError(f"{name}: {WITHOUT_DATA}")
+    functorch = torch._C._functorch
+    while functorch.is_gradtrackingtensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    if functorch.is_batchedtensor(tensor) or functorch.is_legacy_batchedtensor(tensor):
+        raise KindError(f"{name}: must not be batched by vmap; call the function on the whole batch, with a mask for it")
+    try:
+        with torch._C._DisableFuncTorch():  # which would wrap it again
+            return shared(tensor).copy()
+    except (TypeError, RuntimeError) as error:
+        if tensor.device.type not in ("cpu", "meta"):
+            raise KindError(f"{name} on {tensor.device}: only CPU tensors are supported; call {name}.cpu()") from error
+        raise KindError(f"{name}: {WITHOUT_DATA}") from error
 
 
 def refusal(op: Op, rule: str, tensors: Tensors) -> KindError:
