@@ -159,6 +159,8 @@ FITTING: dict[str, str] = {
     "divisor_override": "None; 3; 1",
     "ties": "'first'; 'all'; 'split'",
     "empty": "'zero'; 'raise'",
+    "norm_type": "1; 2; 3; 2.5; Fraction(3, 2); 400",
+    "where": "None; None; np.ones((), bool); np.arange(5) > 1; np.zeros((1, 1), bool)",
     "beta": "1; 2.5; -1; Fraction(1, 2); 1e-300; 1e300",
     "out": "None; np.empty((2, 4, 2, 2), np.float32); np.empty((2, 4, 1, 1), np.float32); np.empty((2, 4, 4, 4), np.float32)",
     "init": "None; 0; 1.5",

@@ -23,7 +23,7 @@ from support.exact import FLOATS
 from support.fuzz_cases import Case
 from support.guarded import NAN, OTHER, exact_memory, guard_compiled_code, guarded, guarded_empty
 from windowgrad import dispatch
-from windowgrad.autograd.arrays import RELU, functions
+from windowgrad.autograd.arrays import RELU, arithmetic
 from windowgrad.errors import WindowError, WindowgradError
 from windowgrad.kernels.conv import plan as conv_plan
 from windowgrad.kernels.pool import axis_passes as axes
@@ -119,7 +119,7 @@ def told(case: Case, count: int) -> Iterator[None]:
         stack.enter_context(patch.object(dispatch, "READY", dispatch.READY and not case.small_blocks))
         stack.enter_context(patch.object(threads, "LEAST_WORK", 0))
         stack.enter_context(patch.object(threads, "chosen", count))
-        stack.enter_context(patch.object(functions, "LEAST", 0))
+        stack.enter_context(patch.object(arithmetic, "LEAST", 0))
         if case.small_blocks:
             scale = 1 + math.prod(case.params.out_shape(*case.shapes)) // MANY
             for module, name, value in BLOCKS:

@@ -45,7 +45,7 @@ def value(params: SmoothParams, x: Array, window: Window) -> Any:
 def forward(params: SmoothParams, x: Any) -> Array:
     x = cells(x)
     y = zeros(params.out_shape(x.shape), like=x)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         y[window.out] = value(params, x, window)
     return y
 
@@ -54,7 +54,7 @@ def jvp(params: SmoothParams, x: Any, dx: Any) -> Array:
     """The sum of the tangents, each weighted by softmax(β·x)."""
     x, dx = cells(x), cells(dx)
     dy = zeros(params.out_shape(x.shape), like=dx)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         if window.taps:
             _, weights, total = weigh(params, x, window)
             for tap, weight in zip(window.taps, weights, strict=True):
@@ -66,7 +66,7 @@ def vjp(params: SmoothParams, x: Any, g: Any) -> tuple[Array]:
     """Each gradient is spread in proportion to exp(β·x)."""
     x, g = cells(x), cells(g)
     gx = zeros(x.shape, like=g)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         if window.taps:
             _, weights, total = weigh(params, x, window)
             for tap, weight in zip(window.taps, weights, strict=True):

@@ -25,7 +25,7 @@ def value(params: MeanParams, x: Array, window: Window) -> Any:
 def forward(params: MeanParams, x: Any) -> Array:
     x = cells(x)
     y = zeros(params.out_shape(x.shape), like=x)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         y[window.out] = value(params, x, window)
     return y
 
@@ -40,7 +40,7 @@ def vjp(params: MeanParams, x: Any, g: Any) -> tuple[Array]:
     g = cells(g)
     shape = cells(x).shape
     gx = zeros(shape, like=g)
-    for window in windows(params, shape):
+    for window in windows(params.geometry, shape, params.where):
         for tap in window.taps:
             gx[tap] += divide(g[window.out], divisor(params, window))
     return (gx,)

@@ -61,7 +61,7 @@ def weights(params: LpParams, x: Array, window: Window) -> list[Any]:
 def forward(params: LpParams, x: Any) -> Array:
     x = cells(x)
     y = zeros(params.out_shape(x.shape), like=x)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         y[window.out] = value(params, x, window)
     return y
 
@@ -70,7 +70,7 @@ def jvp(params: LpParams, x: Any, dx: Any) -> Array:
     """The sum of the tangents, each weighted."""
     x, dx = cells(x), cells(dx)
     dy = zeros(params.out_shape(x.shape), like=dx)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         for tap, weight in zip(window.taps, weights(params, x, window), strict=True):
             dy[window.out] += weight * dx[tap]
     return dy
@@ -80,7 +80,7 @@ def vjp(params: LpParams, x: Any, g: Any) -> tuple[Array]:
     """Each gradient goes to the cells of its window by their weights."""
     x, g = cells(x), cells(g)
     gx = zeros(x.shape, like=g)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         for tap, weight in zip(window.taps, weights(params, x, window), strict=True):
             gx[tap] += weight * g[window.out]
     return (gx,)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.errors import KindError
-from windowgrad.geometry import Cell
-from windowgrad.params import PoolParams
+from windowgrad.geometry import Cell, Geometry
+from windowgrad.params import Mask
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -136,9 +136,9 @@ class Window(NamedTuple):
     padded: int
 
 
-def windows(params: PoolParams, shape: Sequence[int]) -> Iterator[Window]:
-    """Every window of an input of `shape`; the leading axes are walked as they are."""
-    geometry, there = params.geometry, None if params.where is None else params.where.over(shape)
+def windows(geometry: Geometry, shape: Sequence[int], where: Mask | None = None) -> Iterator[Window]:
+    """Every window of an input of `shape`, of the cells that `where` leaves; the leading axes are walked as they are."""
+    there = None if where is None else where.over(shape)
     lead, spatial = geometry.split(shape)
     for o in np.ndindex(*geometry.grid(spatial)):
         taps, padded = geometry.taps(o, spatial), geometry.padded(o, spatial)

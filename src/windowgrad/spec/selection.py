@@ -49,7 +49,7 @@ def forward(params: MaxParams, x: Any, value: Callable[[Array, list[Cell]], Any]
     x = cells(x)
     params.check(x.shape)  # empty="raise" refuses here
     y = zeros(params.out_shape(x.shape), like=x)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         if not window.taps and params.empty == "raise":
             raise no_cell(window.out)
         y[window.out] = value(x, window.taps)
@@ -61,7 +61,7 @@ def indices(params: MaxParams, x: Any, winner: Winner) -> Array:
     x = cells(x)
     lead, spatial = params.geometry.split(x.shape)
     index = np.full(params.out_shape(x.shape), -1, dtype=np.int64)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         best = winner(x, window.taps)
         if best is not None:
             index[window.out] = np.ravel_multi_index(best[len(lead) :], spatial)
@@ -73,7 +73,7 @@ def jvp(params: MaxParams, x: Any, dx: Any, winner: Winner) -> Array:
     x, dx = cells(x), cells(dx)
     params.check(x.shape)
     dy = zeros(params.out_shape(x.shape), like=dx)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         among = winners(x, window.taps, params.ties, winner)
         for tap in among:
             dy[window.out] += share(dx[tap], among, params.ties)
@@ -85,7 +85,7 @@ def vjp(params: MaxParams, x: Any, g: Any, winner: Winner) -> tuple[Array]:
     x, g = cells(x), cells(g)
     params.check(x.shape)
     gx = zeros(x.shape, like=g)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         among = winners(x, window.taps, params.ties, winner)
         for tap in among:
             gx[tap] += share(g[window.out], among, params.ties)

@@ -45,7 +45,7 @@ def slope(params: SmoothParams, x: Array, window: Window) -> Any:
 def forward(params: SharpParams, x: Any, beta: Any) -> Array:
     x, beta = cells(x), cells(beta)
     y, found = zeros(params.out_shape(x.shape, beta.shape), like=x), sharpened(params, x, beta)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         y[window.out] = logsumexp.value(record_of(found, window)[0], x, window)
     return y
 
@@ -53,7 +53,7 @@ def forward(params: SharpParams, x: Any, beta: Any) -> Array:
 def jvp(params: SharpParams, x: Any, beta: Any, dx: Any, dbeta: Any) -> Array:
     x, beta, dx, dbeta = map(cells, (x, beta, dx, dbeta))
     dy, found = zeros(params.out_shape(x.shape, beta.shape), like=dx), sharpened(params, x, beta)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         record, channel = record_of(found, window)
         _, weights, total = weigh(record, x, window)
         for tap, weight in zip(window.taps, weights, strict=True):
@@ -65,7 +65,7 @@ def jvp(params: SharpParams, x: Any, beta: Any, dx: Any, dbeta: Any) -> Array:
 def vjp(params: SharpParams, x: Any, beta: Any, g: Any) -> tuple[Array, Array]:
     x, beta, g = map(cells, (x, beta, g))
     gx, gbeta, found = zeros(x.shape, like=g), zeros(beta.shape, like=g), sharpened(params, x, beta)
-    for window in windows(params, x.shape):
+    for window in windows(params.geometry, x.shape, params.where):
         record, channel = record_of(found, window)
         _, weights, total = weigh(record, x, window)
         for tap, weight in zip(window.taps, weights, strict=True):

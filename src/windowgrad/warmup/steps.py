@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.autograd.arrays import relu
+from windowgrad.autograd.arrays import add, relu
+from windowgrad.autograd.arrays.functions import relu6
+from windowgrad.autograd.arrays.normalise import NormaliseParams, batch_norm
 from windowgrad.autograd.transforms import vjp
 from windowgrad.dispatch import facts_of, run_saving
 from windowgrad.dispatch import run as run_rule
@@ -20,7 +22,7 @@ from windowgrad.dtypes import is_float, is_supported
 from windowgrad.errors import KindError, show
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
 from windowgrad.ops import MEANINGS
-from windowgrad.params import Params, TransposeParams
+from windowgrad.params import Mask, Params, TransposeParams
 from windowgrad.spec.op import Op
 
 Step = tuple[str, Callable[[], Any]]
@@ -46,6 +48,8 @@ CONVOLUTIONS: dict[str, tuple[int, int, int, Sliding, int]] = {
     "depthwise": (16, 16, 16, Sliding((3, 3), 1, 1), 21),
     "depthwise, stride 2": (16, 16, 16, Sliding((3, 3), 2, 1), 21),
     "depthwise, 5×5": (16, 16, 16, Sliding((5, 5), 1, 2), 21),
+    "depthwise, 5×5, many channels": (32, 32, 32, Sliding((5, 5), 1, 2), 21),
+    "depthwise, 5×5, few channels": (2, 2, 2, Sliding((5, 5), 1, 2), 21),
     "depthwise, large planes": (2, 2, 2, Sliding((3, 3), 1, 1), 300),
     "depthwise, far apart": (2, 2, 2, Sliding((3, 3), 1, 40, 40), 5),
     "a filter": (1, 1, 1, Sliding((3, 3), 1, 1), 21),
@@ -72,7 +76,13 @@ def parts(dtype: np.dtype[Any]) -> dict[str, list[Step]]:
         if windows:
             found[op.name] = list(pooled(op, dtype) if "sliding" in windows else convolved(op, dtype))
     if is_float(dtype):
-        found["relu"] = [("relu", lambda: pulled(relu, cells((64, 1024), dtype)))]
+        large = cells((64, 1024), dtype)
+        found["elementwise"] = [
+            ("relu", lambda: pulled(relu, large)),
+            ("relu6", lambda: pulled(relu6, large)),
+            ("add", lambda: pulled(lambda x: add(x, x), large)),
+            ("batch_norm", lambda: pulled(partial(normalised, dtype), large)),
+        ]
     return found
 
 
@@ -96,6 +106,9 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
             for options in facts_of(op).kernel_options:
                 name = ", ".join(filter(None, (op.name, windows, layout)))
                 yield from every_rule(name, op, record(geometry, *options), x)
+    some = Mask(np.arange(41) % 3 > 0)
+    left = record(POOLING[""], *facts_of(op).kernel_options[0], where=some)
+    yield from every_rule(f"{op.name} with a mask", op, left, layouts[""])
     for name, x in strange(layouts[""]) if is_float(dtype) else ():
         for geometry in (POOLING[""], POOLING["global"]):
             yield from every_rule(f"{op.name} of {name}", op, record(geometry, *facts_of(op).kernel_options[0]), x)
@@ -133,6 +146,11 @@ def every_rule(name: str, op: Op, params: Params, *arrays: Any) -> Iterator[Step
 def backward_of_saved(op: Op, params: Params, *arrays: Any) -> Any:
     y, saved = run_saving(op, params, *arrays)
     return None if saved is None else run_rule(op, "vjp", params, *arrays, y, saved=saved)
+
+
+def normalised(dtype: np.dtype[Any], x: Any) -> Any:
+    ones = np.ones(x.shape[1], dtype)
+    return batch_norm(NormaliseParams(), x, ones, ones)
 
 
 def pulled(function: Callable[[Any], Any], x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from fractions import Fraction
 
@@ -46,6 +47,9 @@ def draw_case(data, name):
     params, shapes = data.draw(SITUATIONS[name])
     wanted = [*shapes, *shapes, params.out_shape(*shapes)]
     arrays = [np.asarray(data.draw(whole_numbers(shape)), np.float32) for shape in wanted]
+    for place, each in enumerate(OPS[name].inputs):
+        if each in OPS[name].facts.indices:
+            arrays[place] = np.abs(arrays[place]).astype(int) % math.prod(wanted[-1][-params.window.rank :])
     return params, arrays[: len(shapes)], arrays[len(shapes) : -1], arrays[-1]
 
 
@@ -65,7 +69,7 @@ def assert_same(op, params, xs, dxs, g, rng, close=()):
 # --- not one bit -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in SITUATIONS if name != "smooth_max_pool"])
+@pytest.mark.parametrize("name", [name for name in SITUATIONS if name not in ("smooth_max_pool", "sharp_smooth_max_pool")])
 @some
 @given(data=st.data())
 def test_exact_sums_are_the_same_bits_however_the_arrays_are_cut(name, data):
@@ -245,7 +249,8 @@ def test_a_result_may_be_larger_than_memory():
 @pytest.mark.parametrize("name", ORDINARY)
 def test_the_same_call_has_the_same_name_and_another_call_another(name):
     params, shapes = ORDINARY[name]
-    xs = [da.from_array(np.zeros(shape), 2) for shape in shapes]
+    kinds = [int if each in OPS[name].facts.indices else float for each in OPS[name].inputs]
+    xs = [da.from_array(np.zeros(shape, kind), 2) for shape, kind in zip(shapes, kinds, strict=False)]
     assert OPS[name].forward(params, *xs).name == OPS[name].forward(params, *xs).name
     assert OPS[name].forward(params, *xs).name != OPS[name].forward(params, *xs[:-1], xs[-1] + 1).name
 

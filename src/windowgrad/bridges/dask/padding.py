@@ -37,10 +37,20 @@ def extended(params: ExtendParams, x: Any) -> Any:
     for axis, n, lo, hi in axes(params, x.shape):
         parts = []
         for run in runs(params.mode, n, lo, hi):
-            part = x[along(axis, run.cells)]
-            parts.append(part if run.step else da.repeat(part, run.last - run.first, axis))
+            parts.append(seen(x, axis, run))
         x = da.concatenate(parts, axis)  # type: ignore[no-untyped-call]
     return x
+
+
+def seen(x: Any, axis: int, run: Run) -> Any:
+    """The cells that a run of outputs sees."""
+    count = run.last - run.first
+    if not run.step:
+        return da.repeat(x[along(axis, run.cells)], count, axis)
+    if run.step > 0:
+        return x[along(axis, run.cells)]
+    part = x[along(axis, slice(run.start + 1 - count, run.start + 1))]  # a slice of Dask's that goes down may lose cells
+    return part[along(axis, slice(None, None, -1))]
 
 
 def folded(params: ExtendParams, shape: Sequence[int], g: Any) -> Any:

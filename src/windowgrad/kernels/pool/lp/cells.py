@@ -55,7 +55,7 @@ def quick(v: Any, p: float) -> Any:
     return select(nothing, splat(v, 0.0), power)
 
 
-@kernel
+@helper
 def squares(x: Any, e: Any, scales: Any) -> None:
     """e = (s·x)²; a loop for each way, for a choice inside one takes as long as what is chosen."""
     plane, n, x, e = len(x) // len(scales), lanes(e), address(x), address(e)
@@ -78,7 +78,7 @@ def sizes(x: Any, e: Any, scales: Any) -> None:
             put(e, i, magnitude(multiply(some(x, i, left, e), s)), left)
 
 
-@kernel
+@helper
 def powers(x: Any, e: Any, p: float) -> None:
     """e = |x|^p, quickly"""
     size, n, x, e = len(x), lanes(e), address(x), address(e)
@@ -87,7 +87,7 @@ def powers(x: Any, e: Any, p: float) -> None:
         put(e, i, quick(magnitude(some(x, i, size - i, e)), p), size - i)
 
 
-@kernel
+@helper
 def powers_and_factors(x: Any, e: Any, factors: Any, p: float) -> None:
     """The same, and factors = |x|^(p − 1)"""
     size, n, x, e, factors = len(x), lanes(e), address(x), address(e), address(factors)
@@ -99,7 +99,7 @@ def powers_and_factors(x: Any, e: Any, factors: Any, p: float) -> None:
         put(e, i, multiply(factor, v), size - i)
 
 
-@kernel
+@helper
 def quick_powers(values: Any, p: float) -> None:
     """values = their p-th powers; 0 stays 0, whatever p is."""
     for i in range(0, len(values), lanes(values)):
@@ -119,7 +119,7 @@ def divided(values: Any, y: Any, scales: Any) -> None:
             put(y, i, divide(some(values, i, left, values), s), left)
 
 
-@kernel
+@helper
 def inverses(values: Any) -> None:
     """1 ÷ values, 0 in place of 0."""
     nothing = splat(values, 0.0)
@@ -152,7 +152,7 @@ def turned(cell: Any, given: Any) -> Any:
     return select(greater(cell, nothing), given, other)
 
 
-@kernel
+@helper
 def by_cells(x: Any, v: Any, out: Any, scales: Any) -> None:
     """out = v·s·x"""
     plane, n, x, v, out = len(x) // len(scales), lanes(scales), address(x), address(v), address(out)
@@ -163,7 +163,7 @@ def by_cells(x: Any, v: Any, out: Any, scales: Any) -> None:
             put(out, i, multiply(multiply(some(x, i, left, scales), s), some(v, i, left, scales)), left)
 
 
-@kernel
+@helper
 def by_signs(x: Any, v: Any, out: Any, wide: Any) -> None:
     """out = v·sign(x), in the dtype of `wide`"""
     size, n, x, v, out = len(x), lanes(wide), address(x), address(v), address(out)
