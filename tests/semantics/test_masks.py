@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
 
 import windowgrad as wg
 from support.exact import DTYPES
@@ -90,6 +91,32 @@ def test_kernels_are_the_specification(name, data):
         np.testing.assert_allclose(pulled.astype(float), right.astype(float), **close)
         if op.with_indices is not None:
             assert op.with_indices(params, cells)[1].tolist() == spec.with_indices(params, objects[0])[1].tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lead", [(13, 2), (13, 1), (1, 1)], ids=["own", "shared", "one"])
+@pytest.mark.parametrize(("size", "stride", "padding"), [(3, 2, 1), (2, 2, 0), (5, 1, 2), (1, 1, 0)])
+def test_means_of_whole_numbers_are_the_sum_over_the_count_bit_for_bit(dtype, lead, size, stride, padding):
+    """Of planes that are no small ones, several groups of them."""
+    rng = np.random.default_rng(2)
+    x, where = rng.integers(-9, 9, (13, 2, 41, 37)).astype(dtype), rng.random((*lead, 41, 37)) < 0.5
+    for counted in (True, False):
+        around = [(0, 0)] * 2 + [(padding, padding)] * 2
+        there, inside = np.broadcast_to(where, x.shape), np.pad(np.zeros(x.shape), around, constant_values=counted)
+        cells, left = np.pad(np.where(there, x, 0), around), inside + np.pad(there, around)
+        total, count = (
+            sliding_window_view(a, (size, size), (2, 3))[:, :, ::stride, ::stride].sum((4, 5)) for a in (cells, left)
+        )
+        wild = np.where(there, x, dtype(np.nan))
+        y = wg.avg_pool2d(wild, size, stride, padding, count_include_pad=counted, where=where)
+        assert np.array_equal(y, total / np.maximum(count, 1).astype(dtype))
+
+
+def test_a_sum_beyond_float32_is_of_float64():
+    x, where = np.full((40, 40, 40), 3e38, np.float32), np.arange(40) % 2 == 0
+    assert (wg.avg_pool2d(x, 2, where=where) == x[0, 0, 0]).all()
+    x[3, 5, 6], x[4, 5, 5] = np.nan, np.nan  # one that is left
+    assert np.argwhere(np.isnan(wg.avg_pool2d(x, 2, where=where))).tolist() == [[3, 2, 3]]
 
 
 WILD = np.array([np.nan, np.inf, -np.inf, 1.0, -2.0, 0.5, 0.0, 3.0])

@@ -7,60 +7,27 @@ summed once.
 from __future__ import annotations
 
 import math
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from windowgrad.dtypes import derivative_of, float_of, is_float, machine_float
+from windowgrad.dtypes import derivative_of, float_of, is_float
 from windowgrad.kernels.arrays import Array, computed, summed
 from windowgrad.kernels.pool.lp import entry as lp
-from windowgrad.kernels.pool.masked.fill import filled, mask_of, small_mask, unmasked
+from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, divisor, left_in, padded_in, sum_of
+from windowgrad.kernels.pool.masked.fill import filled, mask_of, unmasked
+from windowgrad.kernels.pool.masked.mean_planes import averaged_by_planes
 from windowgrad.kernels.pool.mean import entry as mean
 from windowgrad.kernels.pool.smooth import entry as smooth
 from windowgrad.params import LpParams, MeanParams, PoolParams, SmoothParams
 
-NARROW, WIDE = np.dtype(np.float32), np.dtype(np.float64)
-
-
-def sum_of(params: PoolParams) -> MeanParams:
-    return MeanParams(params.geometry, True, 1)
-
-
-def left_in(params: PoolParams, shape: tuple[int, ...]) -> Array:
-    """How many cells each window has left, with leading axes of length 1 where the mask is the same along them.
-
-    As float32 where that holds every count, else as float64.
-    """
-    dtype = NARROW if math.prod(params.geometry.split(shape)[1]) < 1 << 24 else WIDE
-    return mean.averaged(sum_of(params), small_mask(params, shape), dtype)
-
-
-def padded_in(params: PoolParams, shape: tuple[int, ...]) -> Array | float:
-    """How many padded cells each window covers."""
-    spatial = params.geometry.split(shape)[1]
-    grid, tables = params.geometry.grid(spatial), params.geometry.tables(spatial)
-    if not grid:
-        return 0.0
-    inside = reduce(np.multiply.outer, [np.asarray(t.count + t.padded, WIDE) for t in tables])
-    padded: Array = inside - reduce(np.multiply.outer, [np.asarray(t.count, WIDE) for t in tables])
-    return padded if padded.any() else 0.0
-
-
 # --- mean --------------------------------------------------------------------------------------------------------
-
-
-def divisor(params: MeanParams, shape: tuple[int, ...]) -> Array | float:
-    if params.divisor_override is not None:
-        return machine_float("divisor_override", params.divisor_override)
-    count = left_in(params, shape)
-    if params.count_include_pad:
-        count += np.asarray(padded_in(params, shape), count.dtype)
-    return np.maximum(count, 1.0, out=count)
 
 
 def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
     """Sums in the dtype of the result, again in float64 where that cannot hold one; divided once."""
+    if (means := averaged_by_planes(params, x, dtype)) is not None:
+        return means
     cells, by = filled(params, x, 0), divisor(params, x.shape)
     total = mean.averaged(sum_of(params), cells, NARROW if computed(dtype) == NARROW else WIDE)
     if total.dtype == NARROW and not np.isfinite(total).all():
@@ -138,7 +105,7 @@ def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> 
     y = smooth.smooth_forward(unmasked(params), weightless(params, x)[0])
     nothing = left_in(params, x.shape) == 0
     if nothing.any():
-        padded = padded_in(params, x.shape) if params.count_include_pad else 0.0
+        padded = padded_in(params.geometry, params.geometry.split(x.shape)[1]) if params.count_include_pad else 0.0
         y[np.broadcast_to(nothing & (np.asarray(padded) == 0), y.shape)] = 0
     return y.astype(float_of(x.dtype), copy=False)
 

@@ -94,6 +94,12 @@ def sum_again(
 @kernel
 def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
     """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; sums as `zero`."""
+    sum_rows(x, y, row_divisor, col_divisor, zero, plan, first, last)
+
+
+@helper
+def sum_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
+    """The same, for kernels that make x themselves."""
     line, windows, size = unpacked(plan)
     taps, step, stride = line.taps, line.step, line.stride
     n, divided_by, lone = lanes(zero), 0.0, taps == 0 and windows.plane == line.width  # one row: cells are read in place
