@@ -108,3 +108,9 @@ def test_a_shape_of_a_huge_number_is_named_in_a_short_error(call):
 def test_gradients_of_what_is_no_number_are_not_checked(cells):
     with pytest.raises(wg.KindError, match="primals: unsupported elements of type"):
         wg.check_grads(lambda *_: 1.0, np.array(cells, object), order=2, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("learn", [np.zeros(2, [("a", "f4")]), np.ones((2, 3)), 1, None])
+def test_what_is_learned_of_a_layer_is_a_flag_or_a_name(learn):
+    with pytest.raises(wg.errors.OptionError, match='learn_beta=.*: must be False, True or "channel"'):
+        wg.nn.SmoothMaxPool((2,), beta=1, learn_beta=learn)

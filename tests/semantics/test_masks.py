@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
+import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given
@@ -268,7 +269,14 @@ def test_a_mask_must_be_bool_and_broadcast():
 
 
 def test_dask_arrays_are_refused_with_a_mask():
-    da = pytest.importorskip("dask.array")
     for x, where in ((da.ones(4), np.ones(4, bool)), (da.ones(4), da.ones(4, dtype=bool)), (np.ones(4), da.ones(4))):
         with pytest.raises(KindError, match=r"where: not supported with Dask arrays; pool chunks that hold whole planes"):
             wg.max_pool1d(x, 2, where=where)
+
+
+@pytest.mark.parametrize("name", ["max_pool1d", "min_pool1d", "avg_pool1d", "smooth_max_pool1d", "lp_pool1d"])
+def test_an_empty_batch_with_a_mask_is_empty(name):
+    options = {"smooth_max_pool1d": {"beta": 2}, "lp_pool1d": {"norm_type": 2}}.get(name, {})
+    y, pull = wg.vjp(lambda x: getattr(wg, name)(x, kernel_size=2, where=np.arange(5) > 1, **options), np.zeros((0, 5)))
+    assert y.shape == (0, 2)
+    assert pull(y)[0].shape == (0, 5)

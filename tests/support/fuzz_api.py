@@ -235,7 +235,9 @@ def targets() -> Mapping[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {name: getattr(wg, name) for name in names}
     found |= {one.__name__: one for one in (*OWN, nn_save)}
     found |= {
-        name: getattr(nn, name) for name in nn.__all__ if name[0].isupper() and name not in ("Layer", "Optimiser", "Sequential")
+        name: getattr(nn, name)
+        for name in nn.__all__
+        if name[0].isupper() and name not in ("Compiled", "Layer", "Optimiser", "Sequential")
     }
     return found
 

@@ -218,7 +218,7 @@ class SmoothMaxPool(Window):
 
     def _settle(self) -> None:
         super()._settle()
-        if not isinstance(self.learn_beta, bool) and self.learn_beta != "channel":
+        if not (isinstance(self.learn_beta, bool) or (isinstance(self.learn_beta, str) and self.learn_beta == "channel")):
             raise OptionError(f'learn_beta={show(self.learn_beta)}: must be False, True or "channel"')
 
     def sizes(self, shape: Shape) -> dict[str, Shape]:

@@ -20,6 +20,7 @@ def compute(op: Op, rule: str, params: Any, arrays: Sequence[Any]) -> Any:
     if rule != "forward":
         changed = changed.astype(derivative(x.dtype, changed.dtype))
     if isinstance(params, ExtendParams) and params.mode != "constant":
+        changed = changed.rechunk(tuple(tuple(filter(None, sizes)) or (0,) for sizes in changed.chunks))  # no empty chunks
         return (folded(params, x.shape, changed),) if rule == "vjp" else extended(params, changed)
     grows = facts_of(op).grows == (rule != "vjp")
     widths = ((0, 0),) * (x.ndim - len(params.padding)) + params.padding

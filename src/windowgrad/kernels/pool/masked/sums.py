@@ -82,8 +82,8 @@ def weightless(params: SmoothParams, x: Array) -> tuple[Array, bool]:
     than 2⁻²⁴, or 2⁻⁵³, of its lightest cell, all of them together.
     """
     cells = x if is_float(x.dtype) else x.astype(summed(x.dtype))
-    beta, planes = smooth.beta_of(params), math.prod(params.geometry.split(x.shape)[0])
-    lines = filled(params, cells, 0).reshape(planes, -1)
+    beta, (lead, spatial) = smooth.beta_of(params), params.geometry.split(x.shape)
+    lines = filled(params, cells, 0).reshape(math.prod(lead), math.prod(spatial))
     if x.size and cells.dtype in (NARROW, WIDE):
         gap = ((28 if cells.dtype == NARROW else 40) + math.log(lines.shape[1])) / beta
         least = (lines.min(axis=1) if beta > 0 else lines.max(axis=1)) - cells.dtype.type(gap)
