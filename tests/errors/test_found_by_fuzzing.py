@@ -112,5 +112,5 @@ def test_gradients_of_what_is_no_number_are_not_checked(cells):
 
 @pytest.mark.parametrize("learn", [np.zeros(2, [("a", "f4")]), np.ones((2, 3)), 1, None])
 def test_what_is_learned_of_a_layer_is_a_flag_or_a_name(learn):
-    with pytest.raises(wg.errors.OptionError, match='learn_beta=.*: must be False, True or "channel"'):
+    with pytest.raises(wg.errors.OptionError, match=r'learn_beta=.*: must be False, True or "channel"'):
         wg.nn.SmoothMaxPool((2,), beta=1, learn_beta=learn)
