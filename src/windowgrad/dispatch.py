@@ -388,8 +388,12 @@ def constant(name: str, array: Any) -> Any:
 
 def is_followed(kind: type) -> bool:
     """Whether an array of this type, which is not NumPy's, may be differentiated by our own transforms."""
-    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
-    return hasattr(kind, "__windowgrad__") or not packages.isdisjoint(WITHOUT_DERIVATIVES)
+    return hasattr(kind, "__windowgrad__") or is_lazy(kind)
+
+
+def is_lazy(kind: type) -> bool:
+    """Whether it is of a package in `WITHOUT_DERIVATIVES`."""
+    return not WITHOUT_DERIVATIVES.isdisjoint(str(base.__module__).partition(".")[0] for base in kind.__mro__)
 
 
 @lru_cache(maxsize=1024)

@@ -40,10 +40,12 @@ AT_ONCE = 1 << 16
 class Mask:
     """Which cells of an array are there: True where one counts. It equals itself alone, so its cells may be any."""
 
-    def __init__(self, where: Any) -> None:
-        self.array: np.ndarray[Any, np.dtype[np.bool_]] = where
-        if not isinstance(where, np.ndarray) or where.dtype != np.bool_:
-            kind = f"an array of {where.dtype}" if isinstance(where, np.ndarray) else type(where).__name__
+    def __init__(self, where: Any, lazy: bool = False) -> None:
+        """`lazy`: it is a Dask array, for another."""
+        self.array: Any = where
+        is_array = lazy or isinstance(where, np.ndarray)
+        if not is_array or where.dtype != np.bool_:
+            kind = f"an array of {where.dtype}" if is_array else type(where).__name__
             raise KindError(f"where: must be an array of bool, not {kind}")
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.arguments import is_masked
-from windowgrad.dispatch import constant
+from windowgrad.dispatch import constant, is_lazy
 from windowgrad.errors import KindError
 from windowgrad.ops import OPS
 from windowgrad.params import Mask, MaxParams, PoolParams
@@ -21,11 +21,11 @@ def masked(op: Op, params: PoolParams, x: Any, where: Any, out: Any, return_indi
     Of a masked array it is one too, masked where a window has no cell left.
     """
     if not is_masked(x):
-        return pooled(op, replace(params, where=as_mask(where, keeps=type(x) is not np.ndarray)), x, out, return_indices)
+        return pooled(op, replace(params, where=as_mask(where, x)), x, out, return_indices)
     if out is not None:
         raise KindError("out: not supported with a masked array")
     there = ~np.ma.getmaskarray(x)
-    left = there if where is None else there & as_mask(where).over(x.shape)
+    left = there if where is None else there & as_mask(where, x).over(x.shape)
     result = pooled(op, replace(params, where=Mask(left)), x.data, None, return_indices)
     nothing = ~some_left(params, left)
     if return_indices:
@@ -34,12 +34,15 @@ def masked(op: Op, params: PoolParams, x: Any, where: Any, out: Any, return_indi
     return np.ma.MaskedArray(result, mask=nothing)
 
 
-def as_mask(where: Any, keeps: bool = False) -> Mask:
-    """The mask; one that is its own copy if the call `keeps` it, for derivatives and programs that outlive the call."""
+def as_mask(where: Any, x: Any) -> Mask:
+    """The mask of x; of an array that is not NumPy's a copy, for derivatives and programs that outlive the call."""
     if isinstance(where, (bool, np.bool_)):
         where = np.asarray(where)
+    if type(where) is type(x) and is_lazy(type(x)):
+        return Mask(where, lazy=True)
     array = constant("where", where)
-    return Mask(array.copy() if keeps and isinstance(where, np.ndarray) else array)
+    keeps = isinstance(array, np.ndarray) and array is where and type(x) is not np.ndarray
+    return Mask(array.copy() if keeps else array)
 
 
 def pooled(op: Op, params: PoolParams, x: Any, out: Any, return_indices: bool) -> Any:

@@ -21,17 +21,10 @@ from windowgrad.errors import KindError, show
 from windowgrad.params import ConvParams, Params, PoolParams, SharpParams, UnpoolParams
 from windowgrad.spec.op import Op
 
-WITH_MASK = (
-    "where: not supported with Dask arrays; pool chunks that hold whole planes one by one: "
-    "dask.array.map_blocks(lambda x, where: wg.max_pool2d(x, 2, where=where), x, where, chunks=…, dtype=x.dtype)"
-)
-
 
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: tuple[bool, ...] | None = None) -> Any:
     """One rule of one operator; all is checked now, and computed when it is asked for."""
     names = argument_names(op, rule, len(arrays))
-    if params.where is not None:
-        raise KindError(WITH_MASK)
     if not all(isinstance(each, (da.Array, np.ndarray)) for each in arrays):
         for name, each in zip(names, arrays, strict=True):
             if computes_itself(type(each)) is None:  # type: ignore[arg-type]  # mypy holds that a type has no hash
@@ -62,8 +55,8 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
 
 
 def constant(name: str, array: Any) -> Any:
-    """A mask, which is not taken yet."""
-    raise KindError(WITH_MASK)
+    """Nothing is known of a Dask array before it is computed."""
+    raise KindError(f"{name}: must be a NumPy array where x is no Dask array; call {name}.compute()")
 
 
 def lazily(name: str, array: Any) -> Any:

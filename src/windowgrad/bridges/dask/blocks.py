@@ -5,7 +5,7 @@ An operator is given by its name: its record does not travel between processes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from windowgrad.geometry import Sliding, index_of, place_of
 from windowgrad.kernels.conv.bias_gradient import channel_sums
 from windowgrad.kernels.pool.mean.entry import is_deep
 from windowgrad.ops import meaning
-from windowgrad.params import ConvParams, PoolParams, TransposeParams
+from windowgrad.params import ConvParams, Mask, PoolParams, TransposeParams
 
 
 def kept(result: Any, cuts: Sequence[Cut]) -> Any:
@@ -41,7 +41,15 @@ def pool_params(params: PoolParams, spatial: Sequence[int], cuts: Sequence[Cut],
     return replace(params, geometry=geometry_of(params.geometry, spatial, cuts), **changed)
 
 
-def pooled(name: str, rule: str, params: PoolParams, spatial: tuple[int, ...], block: Block, *pieces: Any) -> Any:
+def masked(
+    function: Callable[..., Any], name: str, params: PoolParams, spatial: tuple[int, ...], block: Block, *pieces: Any
+) -> Any:
+    """What a function of this section gives with the mask of the block, which is the last of its pieces."""
+    *rest, mask = pieces
+    return function(name, replace(params, where=Mask(joined(mask))), spatial, block, *rest)
+
+
+def pooled(rule: str, name: str, params: PoolParams, spatial: tuple[int, ...], block: Block, *pieces: Any) -> Any:
     """Some outputs, or tangents of them."""
     cuts = block.cuts
     result = run(meaning(name), rule, pool_params(params, spatial, cuts), *map(joined, pieces))
@@ -51,7 +59,7 @@ def pooled(name: str, rule: str, params: PoolParams, spatial: tuple[int, ...], b
     return kept(value, cuts), in_the_whole(kept(index, cuts), spatial, cuts)
 
 
-def averaged(name: str, params: PoolParams, spatial: tuple[int, ...], deep: bool, dtype: Any, block: Block, pieces: Any) -> Any:
+def averaged(deep: bool, dtype: Any, name: str, params: PoolParams, spatial: tuple[int, ...], block: Block, pieces: Any) -> Any:
     """Some means of `dtype`, or tangents of them, which are the means of tangents.
 
     Where the windows of the whole have so many cells that they are summed in float64, and those of the part have not
@@ -71,7 +79,7 @@ def in_the_whole(index: Any, spatial: Sequence[int], cuts: Sequence[Cut]) -> Any
     return np.where(index < 0, index, index_of(moved, spatial))
 
 
-def pulled(name: str, params: PoolParams, spatial: tuple[int, ...], dtype: Any, block: Block, *pieces: Any) -> Any:
+def pulled(dtype: Any, name: str, params: PoolParams, spatial: tuple[int, ...], block: Block, *pieces: Any) -> Any:
     """The gradient of some cells. Where it does not depend on them, they are not given."""
     cuts, (*given, g) = block.cuts, map(joined, pieces)
     x = given[0] if given else nothing((*g.shape[: g.ndim - len(cuts)], *sides(cuts)), dtype)

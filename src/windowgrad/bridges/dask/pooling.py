@@ -8,19 +8,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import dask.array as da
 import numpy as np
 
 from windowgrad.bridges.dask import tree
-from windowgrad.bridges.dask.blocks import averaged, pooled, pulled
+from windowgrad.bridges.dask.blocks import averaged, masked, pooled, pulled
 from windowgrad.bridges.dask.cuts import bounds, for_cells, for_outputs, line, shared_out
 from windowgrad.bridges.dask.graph import Job, Operand, blocks, item
 from windowgrad.bridges.dask.graph import kept as as_it_was
 from windowgrad.bridges.dask.kinds import derivative, pushed
 from windowgrad.dispatch import facts_of
+from windowgrad.errors import OptionError
 from windowgrad.geometry import Adaptive, Global
 from windowgrad.kernels.pool.mean.entry import is_deep
 from windowgrad.params import PoolParams
 from windowgrad.spec.op import Op
+
+da_: Any = da  # Dask has few types
 
 LARGEST, MANY = 1 << 20, 4
 """A block that needs more cells than this, and than so many of the largest chunks have, is reduced chunk by chunk."""
@@ -62,12 +66,14 @@ def outputs(op: Op, rule: str, params: PoolParams, arrays: Sequence[Any]) -> Any
     for each, sizes in zip(lines(params, x), x.chunks[x.ndim - rank :], strict=True):
         cuts = [for_outputs(each, some, ordered) for some in shared_out(each, sizes)]
         axes.append([Job(cut.keep[1] - cut.keep[0], (cut.cells,), cut) for cut in cuts])
-    if needs_much(axes, x):
+    plain, mask = apart(params, x)
+    if not mask and needs_much(axes, x):
         return tree.outputs(op, rule, params, arrays, dtype)
-    function, needed, told = partial(pooled, op.name, rule, params, spatial), arrays, (op.name, rule, params, dtype, x.chunks)
+    function, needed, told = partial(pooled, rule), arrays, (op.name, rule, plain, dtype, x.chunks, len(mask))
     if ordered:
-        function, needed = partial(averaged, op.name, params, spatial, is_deep(params.geometry, spatial), dtype), arrays[-1:]
-    found = blocks(op.label or op.name, function, axes, [Operand(each, 0) for each in needed], dtype, told)
+        function, needed = partial(averaged, is_deep(params.geometry, spatial), dtype), arrays[-1:]
+    function = partial(masked, function, op.name, plain, spatial) if mask else partial(function, op.name, plain, spatial)
+    found = blocks(op.label or op.name, function, axes, [*(Operand(each, 0) for each in needed), *mask], dtype, told)
     return (item(found, 0, dtype), item(found, 1, np.dtype(np.int64))) if rule == "with_indices" else found
 
 
@@ -77,11 +83,27 @@ def gradient(op: Op, params: PoolParams, x: Any, g: Any) -> Any:
     for each, sizes in zip(lines(params, x), x.chunks[x.ndim - rank :], strict=True):
         cuts = [for_cells(each, some) for some in bounds(sizes)]
         axes.append([Job(cut.keep[1] - cut.keep[0], (cut.cells, cut.outputs), cut) for cut in cuts])
-    if needs_much(axes, x):
+    plain, mask = apart(params, x)
+    if not mask and needs_much(axes, x):
         return tree.gradient(op, params, x, g, dtype)
-    function = partial(pulled, op.name, params, spatial, x.dtype)
-    operands = [Operand(x, 0), Operand(g, 1)] if facts_of(op).derivative_reads else [Operand(g, 1)]
-    return blocks(f"{op.label or op.name}-vjp", function, axes, operands, dtype, (op.name, "vjp", params, x.dtype, x.chunks))
+    function = partial(pulled, x.dtype)
+    function = partial(masked, function, op.name, plain, spatial) if mask else partial(function, op.name, plain, spatial)
+    operands = [*([Operand(x, 0)] if facts_of(op).derivative_reads else []), Operand(g, 1), *mask]
+    told = op.name, "vjp", plain, x.dtype, x.chunks, len(mask)
+    return blocks(f"{op.label or op.name}-vjp", function, axes, operands, dtype, told)
+
+
+def apart(params: PoolParams, x: Any) -> tuple[PoolParams, list[Operand]]:
+    """(the parameters without their mask, the mask as an operand in the chunks of x, if there is one).
+
+    With a mask, all that a block needs is brought together, however much it is.
+    """
+    if params.where is None:
+        return params, []
+    if getattr(params, "empty", "zero") == "raise":
+        raise OptionError('empty="raise": not supported with a mask on Dask arrays, whose cells are not known yet')
+    mask = da_.broadcast_to(da_.asarray(params.where.array), x.shape).rechunk(x.chunks)
+    return replace(params, where=None), [Operand(mask, 0)]
 
 
 def needs_much(axes: Sequence[Sequence[Job]], x: Any) -> bool:
