@@ -1,4 +1,4 @@
-"""Results that are kept for the next call, by how large they are: many small ones, a few large ones, none beyond."""
+"""Results that are kept for the next call, by how large they are: many small ones, two large ones, none beyond."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALL, LARGE = 1 << 14, 1 << 18
 
 def keep(make: Callable[..., R]) -> Callable[..., R]:
     """`kept(size, *key)` is `make(*key)`, made anew only if it is not kept; `size` says about how many entries it has."""
-    many, few = lru_cache(maxsize=512)(make), lru_cache(maxsize=4)(make)
+    many, few = lru_cache(maxsize=512)(make), lru_cache(maxsize=2)(make)
 
     def kept(size: int, *key: Any) -> R:
         if size < SMALL:

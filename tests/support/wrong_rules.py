@@ -14,7 +14,7 @@ from windowgrad.spec.scalar import cells, windows, zeros
 def last_tie_wins_in_jvp(op, patch):
     def jvp(params, x, dx):
         dy = zeros(params.out_shape(x.shape), like=dx)
-        for o, taps, _ in windows(params, x.shape):
+        for o, taps, _ in windows(params.geometry, x.shape):
             if taps:
                 dy[o] = dx[maximum.winner(x, reversed(taps))]
         return dy
@@ -25,7 +25,7 @@ def last_tie_wins_in_jvp(op, patch):
 def padding_wins_as_zero(op, patch):
     def forward(params, x):
         y = op.forward(params, x)
-        for o, _, padded in windows(params, x.shape):
+        for o, _, padded in windows(params.geometry, x.shape):
             y[o] = max(y[o], type(y[o])(0)) if padded else y[o]
         return y
 
@@ -35,7 +35,7 @@ def padding_wins_as_zero(op, patch):
 def an_empty_window_is_minus_one(op, patch):
     def forward(params, x):
         y = op.forward(params, x)
-        for o, taps, _ in windows(params, x.shape):
+        for o, taps, _ in windows(params.geometry, x.shape):
             y[o] = y[o] if taps else -1
         return y
 

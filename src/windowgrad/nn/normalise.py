@@ -39,7 +39,7 @@ class BatchNorm(Layer):
             object.__setattr__(self, "axis", as_int("axis", self.axis, -MOST_AXES))
             object.__setattr__(self, "affine", flag("affine", self.affine))
             object.__setattr__(self, "eps", between("eps", self.eps, np.inf))
-            object.__setattr__(self, "momentum", between("momentum", self.momentum, 2))
+            object.__setattr__(self, "momentum", between("momentum", self.momentum, np.inf))
             if self.momentum > 1:
                 raise OptionError(f"momentum={show(self.momentum)}: must be at least 0 and at most 1")
 
