@@ -13,7 +13,7 @@ import windowgrad as wg
 from support import oracle
 from support.strategies import geometries, ranks, spatial_sizes
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels.pool.lp import entry
+from windowgrad.kernels.pool.lp import cells, entry
 from windowgrad.kernels.pool.smooth import chunks, strips
 from windowgrad.ops import OPS, meaning
 from windowgrad.params import LpParams
@@ -156,3 +156,8 @@ def test_the_limit_for_one_scale_is_where_nothing_is_lost_yet():
         assert wg.lp_pool1d(x, p, 2)[0] == pytest.approx(2 ** (1 / p), rel=1e-14)
         assert wg.lp_pool1d(x[:4], p, 2)[1] == pytest.approx(float(exact[1]) * 2 ** (1 / p), rel=1e-14)
         assert wg.lp_pool1d(x, p, 2)[2] == pytest.approx(float(exact[2]), rel=1e-14)
+
+
+def test_a_strip_without_a_real_cell_has_a_scale():
+    """Its windows lie in the padding: a part of a large call may have none but such."""
+    assert cells.scales_of(np.empty(0), 2, narrow=False).tolist() == [1, 1]

@@ -209,6 +209,6 @@ def scales_of(x: Array, planes: int, narrow: bool) -> Array:
     if narrow:
         return np.ones(planes)
     lines = x.reshape(planes, -1)
-    top = np.maximum(lines.max(axis=1), -lines.min(axis=1)).astype(np.float64)
+    top = np.maximum(lines.max(axis=1, initial=0), -lines.min(axis=1, initial=0)).astype(np.float64)
     exponent = np.frexp(np.where(np.isfinite(top), top, 1.0))[1]
     return np.ldexp(1.0, np.minimum(-exponent, 1000))

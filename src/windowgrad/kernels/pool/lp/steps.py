@@ -81,7 +81,7 @@ def norms(x: Any, y: Any, e: Any, sums: Any, scales: Any, strange: Any, limit: f
     """y = the norms of all planes; e and sums have room for a few of them."""
     planes, a, b, zero, plan, parts = len(scales), windows.rows, windows.columns, windows.zero, windows.plan, windows.parts
     cells, outputs = len(x) // planes, len(y) // planes
-    step = len(e) // cells
+    step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
     for low in range(0, planes, step):
         high = min(low + step, planes)
         some, found, by = x[low * cells : high * cells], y[low * outputs : high * outputs], scales[low:high]
@@ -104,7 +104,7 @@ def tangents(
     """y = the tangents of all planes."""
     planes, a, b, zero, plan, parts = len(scales), windows.rows, windows.columns, windows.zero, windows.plan, windows.parts
     cells, outputs = len(x) // planes, len(y) // planes
-    step = len(e) // cells
+    step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
     for low in range(0, planes, step):
         high = min(low + step, planes)
         some, moved, by = x[low * cells : high * cells], v[low * cells : high * cells], scales[low:high]
@@ -127,7 +127,7 @@ def gradients(
     """gx = the gradients of all planes; `back` is what `mean_rows_back` is told."""
     planes, a, b, zero, plan, parts = len(scales), windows.rows, windows.columns, windows.zero, windows.plan, windows.parts
     cells, outputs = len(x) // planes, len(g) // planes
-    step = len(e) // cells
+    step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
     for low in range(0, planes, step):
         high = min(low + step, planes)
         some, pulled, by = x[low * cells : high * cells], g[low * outputs : high * outputs], scales[low:high]
