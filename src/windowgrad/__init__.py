@@ -49,8 +49,9 @@ __all__ = [
     *_functions,
 ]
 
-_torch_import_hook.mark_when_imported([getattr(functional, name) for name in _functions])
+_torch_import_hook.mark_when_imported([getattr(functional, name) for name in _functions] + list(autograd.arrays.SINGLE_STEPS))
 _torch_import_hook.wrap_when_imported(_functions, [_sys.modules[__name__], functional])
+_torch_import_hook.wrap_when_imported(_array_functions, [_sys.modules[__name__], autograd.arrays])
 
 
 def __getattr__(name: str) -> str:

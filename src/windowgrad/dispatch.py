@@ -386,6 +386,12 @@ def constant(name: str, array: Any) -> Any:
     return array if bridge is None else bridge.constant(name, array)
 
 
+def number_beside(name: str, x: Any, array: Any) -> Any:
+    """A number in the dtype it has beside an array of a framework whose dtypes are not NumPy's; None beside all others."""
+    make = getattr(bridge_of(type(array)), "number", None)
+    return None if make is None else make(name, x, array)
+
+
 def is_followed(kind: type) -> bool:
     """Whether an array of this type, which is not NumPy's, may be differentiated by our own transforms."""
     return hasattr(kind, "__windowgrad__") or is_lazy(kind)

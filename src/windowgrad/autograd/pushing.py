@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from windowgrad.autograd.steps import Step
-from windowgrad.autograd.tracer import Tracer
+from windowgrad.autograd.tracer import Tracer, check_constant
 from windowgrad.dispatch import run
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
@@ -24,6 +26,9 @@ class Pushed(Tracer):
         return f"Pushed({self.value!r}, {self.tangent!r})"
 
     def follow(self, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: Sequence[bool] | None = None) -> Any:
+        for place, array in enumerate(arrays):
+            if type(array) is not np.ndarray:
+                check_constant(op, rule, arrays, place)
         values, tangents = zip(*(parts(array, self.level) for array in arrays), strict=True)
         if rule == "with_indices":
             y, index = run(op, rule, params, *values)

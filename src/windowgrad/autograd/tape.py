@@ -14,12 +14,14 @@ from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from windowgrad.arguments import flag, is_int
 from windowgrad.autograd import drawing, trees
 from windowgrad.autograd.gradients import Gradients
 from windowgrad.autograd.names import Names
 from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, pulled, pulled_at, step_name, zeros_like
-from windowgrad.autograd.tracer import Tracer, as_value, next_level
+from windowgrad.autograd.tracer import Tracer, as_value, check_constant, next_level
 from windowgrad.dispatch import run, run_saving
 from windowgrad.errors import KindError, MissingError, WindowError, WindowgradError, show
 from windowgrad.errors import place as position
@@ -218,6 +220,8 @@ class Tape:
                     raise KindError(
                         f"{step_name(op, rule)}: {array!r} belongs to another tape; use its .value, or a leaf of this tape"
                     )
+            elif type(array) is not np.ndarray:
+                check_constant(op, rule, arrays, number)
         needed = True in needs
         began = perf_counter() if self._timed else 0.0
         saved = index = None

@@ -18,7 +18,7 @@ from windowgrad.arguments import is_int
 from windowgrad.autograd import arrays as ops
 from windowgrad.autograd.arrays.indexing import index
 from windowgrad.autograd.arrays.rules import cast
-from windowgrad.dispatch import asked, cell_kinds, check_array, is_followed
+from windowgrad.dispatch import argument_names, asked, cell_kinds, check_array, is_followed
 from windowgrad.dtypes import is_float
 from windowgrad.errors import KindError, WindowError, WindowgradError, show
 from windowgrad.params import Params
@@ -237,6 +237,12 @@ class Tracer:
         lost = f"{conversion.format('x')}: cannot convert a traced value to {to}: the gradient would be lost"
         shown = f"{(look or conversion).format(path)} for the plain number{'' if self.size == 1 else 's'}"
         raise KindError(f"{lost}; use functions of wg, such as wg.exp(x), or {shown}")
+
+
+def check_constant(op: Op, rule: str, arrays: Sequence[Any], place: int) -> None:
+    """Beside a traced value, an array of a framework with derivatives of its own is refused: one of both would be lost."""
+    if op.native and not is_followed(type(arrays[place])):
+        check_array(argument_names(op, rule, len(arrays))[place], arrays[place])
 
 
 def bottom(value: Any) -> Any:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from windowgrad.arguments import MOST_AXES, as_int, flag, shape_of
-from windowgrad.autograd.arrays import add, multiply, subtract
+from windowgrad.autograd.arrays import add, multiply, stop_gradient, subtract, where
 from windowgrad.autograd.arrays.arithmetic import shaped
 from windowgrad.autograd.arrays.normalise import Moments, NormaliseParams, batch_norm, inverse_root, moments
-from windowgrad.autograd.steps import untraced
+from windowgrad.autograd.arrays.rules import cast
+from windowgrad.autograd.steps import is_lazy, untraced
 from windowgrad.errors import OptionError, WindowError, show
 from windowgrad.nn.layer import Layer, Saying, Shape, check_init, checked, making, shape_given
 from windowgrad.nn.optimise import between
@@ -73,7 +74,7 @@ class BatchNorm(Layer):
 
     def apply(self, params: Mapping[str, Any], x: Any) -> Any:
         beside = self.options.beside(tuple(x.shape))
-        mean, variance = (untraced(params[name]) for name in self.statistics)
+        mean, variance = (constant(params[name]) for name in self.statistics)
         scale = inverse_root(add(variance, self.eps))
         if not self.affine:
             return multiply(subtract(x, shaped(mean, beside)), shaped(scale, beside))
@@ -89,31 +90,38 @@ class BatchNorm(Layer):
             count = self.options.count(shape)
             if count < 2:
                 raise WindowError(f"x of shape {shape}: training needs at least 2 cells per channel, here {count}")
-            found = moments(self.options, untraced(x))
-            options = replace(self.options, known=found)
+            found = moments(self.options, constant(x))
             weight, bias = (params["weight"], params["bias"]) if self.affine else _neutral(params)
-            return batch_norm(options, x, weight, bias), {**params, **self._moved(params, found, count)}
+            y = batch_norm(x, weight, bias, self.axis, self.eps, found)
+            return y, {**params, **self._moved(params, found, count)}
 
     def _moved(self, params: Mapping[str, Any], found: Moments, count: int) -> dict[str, Any]:
         """The running statistics after a batch; the variance that is kept is the unbiased one, as in PyTorch."""
-        old = [untraced(params[name]) for name in self.statistics]
+        old = [constant(params[name]) for name in self.statistics]
         new = found.mean, found.variance * _ratio(found.variance, count)
         return {name: _mixed(a, b, self.momentum) for name, a, b in zip(self.statistics, old, new, strict=True)}
 
 
+def constant(x: Any) -> Any:
+    """x without what is differentiated, by us or by its framework."""
+    x = untraced(x)
+    return x if isinstance(x, np.ndarray) or is_lazy(x) else stop_gradient(x)
+
+
 def _ratio(like: Any, count: int) -> Any:
     """count ÷ (count − 1), exact beside objects."""
-    return Fraction(count, count - 1) if like.dtype.kind == "O" else count / (count - 1)
+    return Fraction(count, count - 1) if like.dtype == object else count / (count - 1)
 
 
 def _mixed(old: Any, new: Any, part: Any) -> Any:
     """`part` of the new and the rest of the old, in the dtype of the old."""
-    if old.dtype.kind == "O":
+    if old.dtype == object:
         return old * (1 - part) + new * part
-    return (old * (1 - float(part)) + new * float(part)).astype(old.dtype)
+    return cast(old * (1 - float(part)) + new * float(part), old.dtype)
 
 
 def _neutral(params: Mapping[str, Any]) -> tuple[Any, Any]:
     """The weight and the bias that change nothing."""
-    mean = untraced(params["running_mean"])
-    return np.ones_like(mean), np.zeros_like(mean)
+    mean = constant(params["running_mean"])
+    nowhere = np.zeros(mean.shape, bool)
+    return where(nowhere, mean, 1), where(nowhere, mean, 0)

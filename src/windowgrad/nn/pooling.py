@@ -89,7 +89,7 @@ class Pool(Layer):
     def __post_init__(self) -> None:
         with making(self):
             self._settle()
-            _ = self.options
+            _ = self.options, self.given  # now: torch.compile does not follow a property that is yet to be computed
 
     def _settle(self) -> None:
         """Make the arguments plain, so that equal layers compare equal."""

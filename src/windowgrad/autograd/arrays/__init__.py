@@ -1,7 +1,11 @@
 """The array operators a network needs, and no more. Each is a record like those of the specification.
 
-Their functions take NumPy arrays of numbers or objects, Python numbers, and arrays that implement `__windowgrad__`.
+Their functions take NumPy arrays of numbers or objects, Python numbers, arrays that implement `__windowgrad__`, and those of
+the frameworks for which there is a bridge.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 from windowgrad.autograd.arrays.arithmetic import (
     ADD,
@@ -31,8 +35,22 @@ from windowgrad.autograd.arrays.choosing import (
     where,
 )
 from windowgrad.autograd.arrays.extremes import ABS, MAX, MIN, SPLIT, abs, max, min  # noqa: A004  # NumPy's names for them
-from windowgrad.autograd.arrays.functions import EXP, GATE, LOG, RELU, RELU6, SIGMOID, TANH, exp, log, relu, sigmoid, tanh
-from windowgrad.autograd.arrays.indexing import INDEX, SCATTER
+from windowgrad.autograd.arrays.functions import (
+    EXP,
+    GATE,
+    LOG,
+    RELU,
+    RELU6,
+    SIGMOID,
+    TANH,
+    exp,
+    log,
+    relu,
+    relu6,
+    sigmoid,
+    tanh,
+)
+from windowgrad.autograd.arrays.indexing import INDEX, SCATTER, index
 from windowgrad.autograd.arrays.joining import CONCATENATE, STACK, concatenate, stack
 from windowgrad.autograd.arrays.losses import (
     CROSS_ENTROPY,
@@ -46,10 +64,10 @@ from windowgrad.autograd.arrays.losses import (
     mse,
     softmax,
 )
-from windowgrad.autograd.arrays.normalise import BATCH_NORM, INVERSE_ROOT
+from windowgrad.autograd.arrays.normalise import BATCH_NORM, INVERSE_ROOT, batch_norm, inverse_root
 from windowgrad.autograd.arrays.powers import LOG_OR_ZERO, POWER, SQRT, power, sqrt
 from windowgrad.autograd.arrays.reductions import MEAN, SUM, mean, sum  # noqa: A004  # NumPy's name for it
-from windowgrad.autograd.arrays.rules import BROADCAST_TO, CAST, SUM_TO
+from windowgrad.autograd.arrays.rules import BROADCAST_TO, CAST, SUM_TO, broadcast_to, cast
 from windowgrad.autograd.arrays.shapes import FLATTEN, RESHAPE, TRANSPOSE, flatten, reshape, transpose
 from windowgrad.spec.op import Op
 
@@ -138,3 +156,9 @@ ARRAY_OPS: tuple[Op, ...] = (
     PLACE,
     INVERSE_ROOT,
 )
+
+SINGLE_STEPS: tuple[Callable[..., Any], ...] = (
+    *(globals()[name] for name in __all__),
+    *(index, relu6, batch_norm, inverse_root, cast, broadcast_to),
+)
+"""The functions that a compiler sees as one step each: the public ones, and those that layers are made of."""

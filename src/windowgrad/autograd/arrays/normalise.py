@@ -76,12 +76,12 @@ class NormaliseParams(Params):
 
     def count(self, x: Shape) -> int:
         """How many cells a channel has."""
-        return math.prod(x[axis] for axis in self.others(x))
+        return math.prod([x[axis] for axis in self.others(x)])  # a list, which torch.compile can follow
 
 
-def batch_norm(params: NormaliseParams, x: Any, weight: Any, bias: Any) -> Any:
+def batch_norm(x: Any, weight: Any, bias: Any, axis: int, eps: Any, known: Moments | None = None) -> Any:
     """x, normalised with the moments of the batch."""
-    return run(BATCH_NORM, "forward", params, x, weight, bias)
+    return run(BATCH_NORM, "forward", NormaliseParams(axis, eps, known), x, weight, bias)
 
 
 def inverse_root(x: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.dispatch import number_beside
 from windowgrad.dtypes import is_float, is_supported
 from windowgrad.errors import OptionError, show
 
@@ -33,6 +34,10 @@ def operand(x: Any, name: str = "x", beside: Any = None) -> Any:
         if not is_number(x):
             return x
     dtype = getattr(beside, "dtype", None)
+    if dtype is not None and not isinstance(dtype, np.dtype) and isinstance(x, Real):
+        own = number_beside(name, x, beside)
+        if own is not None:
+            return own
     if not isinstance(dtype, np.dtype) or not (dtype.kind == "O" or is_supported(dtype)):  # dispatch says what is wrong with it
         return np.asarray(x) if type(x) in PLAIN else boxed(x)
     return boxed(x) if dtype.kind == "O" or not isinstance(x, Real) else weak(x, name, dtype)

@@ -1,6 +1,7 @@
-"""PyTorch tensors: every operator takes them, shares their memory, and is differentiable in PyTorch's own system.
+"""PyTorch tensors: every operator takes them and is differentiable in PyTorch's own system. Windows share their memory; the
+array operators (`arrays`) are PyTorch's own functions with our meaning.
 
-wg.max_pool2d(tensor, 3)                                 the public functions, as with NumPy arrays
+wg.max_pool2d(tensor, 3), wg.exp(tensor)                 the public functions, as with NumPy arrays
 windowgrad.bridges.torch.nn.MaxPool2d(3)                 layers, with the constructors of torch.nn
 windowgrad.bridges.torch.nn.replace_pooling(model)       a model with its layers swapped for those
 """
@@ -13,28 +14,17 @@ from typing import Any
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
+from windowgrad.bridges.torch import arrays as array_ops
 from windowgrad.bridges.torch import graph, recorded
 from windowgrad.bridges.torch.memory import WithoutDataError, are_without_data, constant
+from windowgrad.bridges.torch.operands import number
 from windowgrad.bridges.torch.rules import RULES, applied, are_unwatched, ordinary, spread
 from windowgrad.dispatch import argument_names
 from windowgrad.errors import KindError
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
-INSTEAD = {
-    # what PyTorch calls it where the name is another one
-    "transpose": "torch.permute or tensor.T",
-    "max": "torch.amax",
-    "min": "torch.amin",
-    "power": "torch.pow",
-    "stop_gradient": "torch.Tensor.detach",
-    "softmax": "torch.nn.functional.softmax",
-    "log_softmax": "torch.nn.functional.log_softmax",
-    "cross_entropy": "torch.nn.functional.cross_entropy",
-    "mse": "torch.nn.functional.mse_loss",
-}
-
-__all__ = ["compute", "constant"]
+__all__ = ["compute", "constant", "number"]
 
 recorded.register()
 
@@ -42,16 +32,15 @@ recorded.register()
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: tuple[bool, ...] | None = None) -> Any:
     """One rule of one operator on tensors, as a step that PyTorch can differentiate, batch and compile."""
     facts = op.facts
-    if rule == "forward" and facts is not None and params.lasting and are_unwatched(arrays):
+    if facts is None:
+        return array_ops.compute(op, rule, params, arrays)
+    if rule == "forward" and params.lasting and are_unwatched(arrays):
         casts = facts.autocasts and torch.is_autocast_enabled("cpu")
         try:
             return ordinary(op, params, autocast(arrays) if casts else arrays)
         except WithoutDataError:
             if not are_without_data(arrays):
                 raise  # and else by its shape, below
-    if facts is None:  # an array operator
-        use = INSTEAD.get(op.name, f"torch.{op.name}")
-        raise KindError(f"{op.name}: not supported on PyTorch tensors, only window operators are; use {use}")
     if has_torch_function(arrays):  # a subclass of Tensor with a word to say, or a mode
         return handle_torch_function(compute, arrays, array, op, rule, params, arrays, needs=needs)
     for place, given in enumerate(arrays):
