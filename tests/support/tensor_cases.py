@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 import windowgrad as wg
 from support.bits import settled
+from windowgrad import nn
 from windowgrad.autograd.arrays.functions import relu6
 from windowgrad.autograd.arrays.indexing import index
 from windowgrad.autograd.arrays.normalise import batch_norm, inverse_root
@@ -208,6 +210,32 @@ NAMES = sorted({case.name for case in CASES})
 
 def of(name: str) -> list[Case]:
     return [case for case in CASES if case.name == name]
+
+
+def some(cases: list[Case], most: int) -> list[Case]:
+    """So many of them at most, always the same ones, for a framework that compiles each call."""
+    return random.Random(0).sample(cases, min(most, len(cases)))
+
+
+def network() -> tuple[nn.Layer, Any, Array]:
+    """A network with every kind of layer, its parameters, and a batch."""
+    block = nn.Sequential(nn.Conv(4, (3, 3), padding=1), nn.BatchNorm(affine=False), nn.ReLU6())
+    head = (nn.MaxPool((2, 2)), nn.Flatten(), nn.Linear(5), nn.Tanh())
+    model = nn.Sequential(nn.Conv(4, (3, 3), padding=1), nn.BatchNorm(), nn.ReLU(), nn.Residual(block), *head)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((6, 2, 6, 6)).astype(np.float32)
+    return model, model.init(rng, x.shape), x
+
+
+def trained(model: nn.Layer, params: Any, x: Array) -> tuple[Any, Any]:
+    """(the parameters with new statistics, the gradients) of a step of training on NumPy arrays."""
+
+    def loss(params: Any) -> Any:
+        y, new = model.train(params, x)
+        return wg.mse(y, 1), new
+
+    (_, new), gradient = wg.value_and_grad(loss, has_aux=True)(params)
+    return new, gradient
 
 
 def gradient_cases(name: str) -> list[Case]:

@@ -7,11 +7,9 @@ import torch
 from torch.func import grad, jacrev, jvp, vjp, vmap
 
 import windowgrad as wg
-from support.tensor_cases import NAMES, beside_constants, cells, gradient_cases, gradients, near, of, plain
-from windowgrad import autograd, nn
-from windowgrad.autograd.arrays import ARRAY_OPS
+from support.tensor_cases import NAMES, beside_constants, cells, gradient_cases, gradients, near, network, of, plain, trained
+from windowgrad import autograd
 from windowgrad.autograd.arrays.functions import relu6
-from windowgrad.bridges.torch.arrays import FORWARD
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.*` is deprecated:DeprecationWarning")  # by PyTorch, of PyTorch
 each_function = pytest.mark.parametrize("name", NAMES)
@@ -97,14 +95,6 @@ def test_second_derivatives_are_ours(name):
     np.testing.assert_allclose(found.numpy(), right, rtol=1e-9, atol=1e-9)
 
 
-def test_every_array_operator_has_an_entry():
-    """Each that is not for the derivatives of others, which PyTorch has itself."""
-    assert set(FORWARD) == {op.name for op in ARRAY_OPS} - DERIVATIVES
-
-
-DERIVATIVES = {"sum_to", "gate", "mask", "share", "split", "scatter", "log_or_zero", "place"}
-
-
 def test_ties_and_kinks_are_shared_as_by_our_own_vjp():
     tie = torch.tensor([0.0, -0.0, 2.0, torch.nan, torch.inf, -torch.inf], requires_grad=True)
     for function, best in ((wg.maximum, wg.max), (wg.minimum, wg.min)):
@@ -186,15 +176,6 @@ def test_a_traced_value_beside_a_tensor_is_refused():
             wg.jvp(traced, (np.ones(3),), (np.ones(3),))
 
 
-def network():
-    block = nn.Sequential(nn.Conv(4, (3, 3), padding=1), nn.BatchNorm(affine=False), nn.ReLU6())
-    head = (nn.MaxPool((2, 2)), nn.Flatten(), nn.Linear(5), nn.Tanh())
-    model = nn.Sequential(nn.Conv(4, (3, 3), padding=1), nn.BatchNorm(), nn.ReLU(), nn.Residual(block), *head)
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((6, 2, 6, 6)).astype(np.float32)
-    return model, model.init(rng, x.shape), x
-
-
 def test_a_network_runs_and_trains_on_tensors_as_on_arrays():
     model, params, x = network()
     own = torch.utils._pytree.tree_map(torch.from_numpy, params)
@@ -202,13 +183,10 @@ def test_a_network_runs_and_trains_on_tensors_as_on_arrays():
     leaves = torch.utils._pytree.tree_map(lambda t: t.clone().requires_grad_(), own)
     y, new = model.train(leaves, torch.from_numpy(x))
     wg.mse(y, 1).backward()
-    (_, right_new), right = wg.value_and_grad(lambda p: (wg.mse((out := model.train(p, x))[0], 1), out[1]), has_aux=True)(
-        params
-    )
+    right_new, right = trained(model, params, x)
     for tensor, g in zip(*map(torch.utils._pytree.tree_leaves, (leaves, right)), strict=True):
         np.testing.assert_allclose(np.zeros_like(g) if tensor.grad is None else tensor.grad.numpy(), g, rtol=0, atol=1e-6)
     for tensor, array in zip(*map(torch.utils._pytree.tree_leaves, (new, right_new)), strict=True):
-        array = array if isinstance(array, np.ndarray) else array.value
         np.testing.assert_allclose(tensor.detach().numpy(), array, rtol=0, atol=1e-6)
 
 

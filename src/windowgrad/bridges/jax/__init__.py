@@ -1,4 +1,7 @@
-"""JAX arrays and tracers: every operator is a JAX primitive, which jit, vmap, jvp, grad and all made of them see through."""
+"""JAX arrays and tracers: jit, vmap, jvp, grad and all made of them see through every operator.
+
+An operator on windows is a JAX primitive; the array operators (`arrays`) are JAX's own functions with our meaning.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from windowgrad.bridges.jax.arrays import FORWARD
 from windowgrad.bridges.jax.rules import bind, pulled, pushed
 from windowgrad.dispatch import argument_names, check_array, computes_itself, routing
 from windowgrad.dtypes import native
@@ -16,50 +20,11 @@ from windowgrad.errors import KindError
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
-ALIKE = (
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "negative",
-    "matmul",
-    "sum",
-    "mean",
-    "max",
-    "min",
-    "abs",
-    "reshape",
-    "transpose",
-    "exp",
-    "log",
-    "tanh",
-    "sqrt",
-    "power",
-    "maximum",
-    "minimum",
-    "where",
-    "concatenate",
-    "stack",
-)
-INSTEAD = {name: f"jax.numpy.{name}" for name in ALIKE} | {
-    "flatten": "jax.numpy.reshape",
-    "relu": "jax.nn.relu",
-    "sigmoid": "jax.nn.sigmoid",
-    "stop_gradient": "jax.lax.stop_gradient",
-    "softmax": "jax.nn.softmax",
-    "log_softmax": "jax.nn.log_softmax",
-    "cross_entropy": "jax.nn.log_softmax and jax.numpy.take_along_axis",
-    "mse": "jax.numpy.mean((x - target) ** 2)",
-}
-"""What JAX calls the array functions."""
-
 
 def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any], needs: tuple[bool, ...] | None = None) -> Any:
     """One rule on JAX arrays, beside which NumPy arrays are constants."""
-    if op.name in INSTEAD:
-        raise KindError(f"{op.name}: not supported on JAX arrays, only window operators are; use {INSTEAD[op.name]}")
-    if op.facts is None:
-        return NotImplemented
+    if op.facts is None and (rule != "forward" or op.name not in FORWARD):
+        return NotImplemented  # a rule that JAX has itself, or somebody's operator
     names = argument_names(op, rule, len(arrays))
     classes: list[Any] = [type(a) for a in arrays]
     if not {compute, None}.issuperset(map(computes_itself, classes)):
@@ -69,6 +34,8 @@ def compute(array: Any, op: Op, rule: str, params: Params, arrays: Sequence[Any]
     routing(params)(
         op, rule, params, *((a.shape, a.dtype) for a in given)
     )  # refuses what NumPy arrays of these kinds are refused for
+    if op.facts is None:
+        return FORWARD[op.name](params, *given)
     if rule == "jvp":
         half = len(given) // 2
         return pushed(op, params, given[:half], given[half:])

@@ -276,7 +276,6 @@ FORWARD: dict[str, Callable[..., Tensor]] = {
     "stack": partial(joined, torch.stack),
     "softmax": lambda params, x: softmax(torch.softmax, params.axis, x),
     "log_softmax": lambda params, x: softmax(torch.log_softmax, params.axis, x),
-    "pick": lambda params, x, labels: picked(x, labels),
     "cross_entropy": cross_entropy,
     "mse": mse,
     "index": indexed,
