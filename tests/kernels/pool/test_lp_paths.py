@@ -161,3 +161,18 @@ def test_the_limit_for_one_scale_is_where_nothing_is_lost_yet():
 def test_a_strip_without_a_real_cell_has_a_scale():
     """Its windows lie in the padding: a part of a large call may have none but such."""
     assert cells.scales_of(np.empty(0), 2, narrow=False).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("p", [1, 2, 2.5, 3, 7.5])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_infinity_and_nan_are_those_of_the_specification(p, dtype):
+    """Every pair of special values, alone in its plane: quick powers are made for finite cells."""
+    values = [np.inf, -np.inf, np.nan, 0.0, 1.5]
+    x = np.array([[[a, b]] for a in values for b in values], dtype)
+    dx, g = np.full_like(x, 0.5), np.ones((len(x), 1, 1), dtype)
+    params = LpParams(Sliding((2,)), p)
+    exact = [each.astype(np.float64).astype(object) for each in (x, dx, g)]
+    found = LP.forward(params, x), LP.jvp(params, x, dx), LP.vjp(params, x, g)[0]
+    wanted = MEANING.forward(params, exact[0]), MEANING.jvp(params, *exact[:2]), MEANING.vjp(params, exact[0], exact[2])[0]
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours.astype(np.float64), theirs.astype(np.float64), rtol=2e-3)

@@ -49,10 +49,10 @@ def magnitude(v: Any) -> Any:
 
 @helper
 def quick(v: Any, p: float) -> Any:
-    """vᵖ of v ≥ 0 that is normal, or 0."""
+    """vᵖ of v ≥ 0 that is normal, or 0; infinity and NaN stay, so that their sums are seen to be strange."""
     nothing = equal(v, splat(v, 0.0))
     power = quick_power(multiply(quick_logarithm(select(nothing, splat(v, 1.0), v)), splat(v, p * LOG2_E)))
-    return select(nothing, splat(v, 0.0), power)
+    return select(nothing, splat(v, 0.0), select(not_finite(v), v, power))
 
 
 @helper
