@@ -67,16 +67,31 @@ def test_a_function_of_the_users_may_call_a_helper_and_a_kernel():
     assert made()(np.array([4, 2, 3])) == 5
 
 
-def test_a_kernel_may_call_one_that_was_loaded_from_the_cache(folder):
+def test_a_kernel_that_another_one_calls_is_a_part_of_that_and_has_no_machine_code_of_its_own(folder):
+    inner = made()
+
+    @jit.kernel
+    def outer(x):
+        return 2 * inner(x) + inner(x[1:])
+
+    assert outer(np.array([4, 2, 3])) == 15
+    assert not inner.overloads
+    assert [path.name.partition("-")[0] for path in folder.rglob("*.kernel")] == ["outer"]
+    assert inner(np.array([4, 2, 3])) == 5
+    assert len(inner.overloads) == 1
+
+
+def test_a_kernel_may_call_one_that_was_loaded_from_the_cache():
     assert made()(np.array([4, 2, 3])) == 5
     loaded = made()
+    assert loaded(np.array([4, 2, 3])) == 5
+    assert sum(loaded.stats.cache_hits.values()) == 1
 
     @jit.kernel
     def outer(x):
         return 2 * loaded(x)
 
     assert outer(np.array([4, 2, 3])) == 10
-    assert sum(loaded.stats.cache_hits.values()) == 1
 
 
 def test_numba_is_as_it_was_after_a_kernel_is_compiled_and_after_one_cannot_be():

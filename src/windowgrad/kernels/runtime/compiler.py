@@ -3,7 +3,7 @@
 By default Numba optimises each function that a kernel calls as if Python called it, makes machine code of it and loads that,
 and then optimises its code again as part of the kernel. But a helper is only ever part of kernels. So here what a kernel calls
 is simplified by itself, and stays so until the kernel links it in; then all of it is optimised at once. That also holds for
-what Numba itself compiles for a kernel (`min`, `np.empty`). Passes of the front end that kernels have no use for are left out.
+kernels that it calls, and for what Numba itself compiles for it (`min`, `np.empty`). Passes of the front end that kernels have no use for are left out.
 
 Measured (`python benchmarks/cold_start.py`): a maximum 2.4 → 1.4 s, a convolution 4.0 → 2.0, with its gradients 6.4 → 3.3, a
 smooth maximum and its gradient 5.1 → 2.9. Rejected, as kernels ran longer or compiled no faster: helpers that are not
@@ -166,18 +166,22 @@ class PartCompiler(Compiler):  # type: ignore[misc]  # numba has no types
         return [passes(self.state, self.lowering, self.left_out)]
 
 
-class HelperCompiler(PartCompiler):
+class CalledCompiler(PartCompiler):
+    """Compiles kernels that others call, for these."""
+
+    left_out = LEFT_OUT
+
+
+class HelperCompiler(CalledCompiler):
     """Compiles helpers."""
 
     lowering = HelperLowering
-    left_out = LEFT_OUT
 
 
-class KernelCompiler(PartCompiler):
+class KernelCompiler(CalledCompiler):
     """Compiles kernels. Numba holds the compiler's lock from before `__init__` until after `_compile_core`."""
 
     lowering = KernelLowering
-    left_out = LEFT_OUT
 
     def __init__(self, *state: Any) -> None:
         with few_collections():

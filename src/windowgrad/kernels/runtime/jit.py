@@ -31,7 +31,7 @@ from numba.core.types.misc import unliteral
 
 from windowgrad.interrupts import put_off
 from windowgrad.kernels.runtime.cache import VARIABLE, read, refusal, user_cache, warn_once, write
-from windowgrad.kernels.runtime.compiler import HelperCompiler, KernelCompiler
+from windowgrad.kernels.runtime.compiler import CalledCompiler, HelperCompiler, KernelCompiler
 from windowgrad.kernels.runtime.object_code import NotKeptError, pack, unpack
 from windowgrad.kernels.runtime.sources import digest_of
 from windowgrad.loading import hold_at_fork
@@ -62,20 +62,30 @@ def compiled(function: Callable[..., Any]) -> Dispatcher:
 
     Ctrl-C waits until it is compiled or loaded: LLVM calls back into Python, and what is raised there is printed and
     forgotten; and Numba does not find again what it was about to note when it was stopped.
+
+    For a kernel that calls it, it is compiled as a part of that one, which needs no machine code of its own.
     """
     made = numba.njit(**OPTIONS, pipeline_class=KernelCompiler)(function)
     if not config.DISABLE_JIT:
         made.compile = put_off()(made.compile)
+        part = part_of_kernels(function, CalledCompiler)
+        made.get_call_template, made.get_overload = part.get_call_template, part.get_overload
     return made
 
 
 def helper(function: Callable[..., Any]) -> Dispatcher:
     """A function for kernels to call. It becomes part of their code, where a call would cost as much as its loop.
 
-    Python cannot call it: no entry is compiled for it. It is compiled once for numbers that are variables and for those that
-    are written in the call, where Numba would compile it for each of those; LLVM sees them all the same, once it is inlined.
+    Python cannot call it: no entry is compiled for it.
     """
-    made = numba.njit(**OPTIONS, pipeline_class=HelperCompiler)(function)
+    return part_of_kernels(function, HelperCompiler)
+
+
+def part_of_kernels(function: Callable[..., Any], compiler: type[CalledCompiler]) -> Dispatcher:
+    """Compiled once for numbers that are variables and for those that are written in the call, where Numba would compile it
+    for each of those; LLVM sees them all the same, once it is inlined.
+    """
+    made = numba.njit(**OPTIONS, pipeline_class=compiler)(function)
     if not config.DISABLE_JIT:
         typed = made.get_call_template
         made.get_call_template = lambda args, kws: typed(

@@ -1,4 +1,4 @@
-"""A compiled kernel as bytes: a line of JSON with its names and types, then its object code and its LLVM bitcode.
+"""A compiled kernel as bytes: a line of JSON with its names and types, then its object code.
 
 Numba keeps the same as a pickle, which can name any function to be called when it is read. Here the types of the arguments
 and the function are those of the call, and of the file there are names, numbers, and code to be linked. What that cannot
@@ -25,7 +25,7 @@ from numba.core.typing import signature as signature_of
 
 SCALARS = {kind.name: kind for kind in (types.none, types.boolean, *types.number_domain)}
 PACKAGES = ("numba", "windowgrad")  # whose modules a file may have imported
-LENGTH = 8  # bytes of each of the two lengths at the start
+LENGTH = 8  # bytes of the length at the start
 
 
 class NotKeptError(Exception):
@@ -40,9 +40,8 @@ def pack(result: Any, signature: Any) -> bytes:
         raise NotKeptError("it holds addresses of this process")
     if result.objectmode or not about.native or tuple(result.signature.args) != arguments:
         raise NotKeptError("it is not compiled for the types it is called with")
-    name, _, (code, bitcode) = result.library.serialize_using_object_code()
     facts = {
-        "library": name,
+        "library": result.library.name,
         "symbol": about.mangled_name,
         "names": about.args,
         "inline": about.inline,
@@ -55,14 +54,13 @@ def pack(result: Any, signature: Any) -> bytes:
     }
     about.typemap = about.calltypes = None  # large, and of no use once the code is there; Numba's cache drops them too
     header = json.dumps(facts).encode()
-    return b"".join((len(header).to_bytes(LENGTH, "little"), len(code).to_bytes(LENGTH, "little"), header, code, bitcode))
+    return len(header).to_bytes(LENGTH, "little") + header + bytes(result.library._get_compiled_object())
 
 
 def unpack(payload: bytes, function: Any, signature: Any, target: Any) -> Any:
     """The compile result of `function` for the signature, linked into this process."""
-    sizes = [int.from_bytes(payload[start : start + LENGTH], "little") for start in (0, LENGTH)]
-    rest = payload[2 * LENGTH :]
-    facts, code, bitcode = json.loads(rest[: sizes[0]]), rest[sizes[0] : sum(sizes)], rest[sum(sizes) :]
+    begin = LENGTH + int.from_bytes(payload[:LENGTH], "little")
+    facts, code = json.loads(payload[LENGTH:begin]), payload[begin:]
     result, arguments = as_type(facts["returns"]), tuple(normalize_signature(signature)[0])
     own, *others = (environment(*entry) for entry in facts["environments"])
     about = PythonFunctionDescriptor(
@@ -85,7 +83,7 @@ def unpack(payload: bytes, function: Any, signature: Any, target: Any) -> Any:
     if about.mangled_name != facts["symbol"] or about.env_name != own.env_name:
         raise ValueError(f"{facts['symbol']} is the code of another function")
     prepare_runtime(code, target)
-    library = Loaded(target.codegen(), facts["library"], code, bitcode)
+    library = Loaded(target.codegen(), facts["library"], code)
     library.define(about.llvm_func_name, about.llvm_cpython_wrapper_name)
     entry = target.get_executable(library, about, own)
     for other in others:
@@ -107,13 +105,10 @@ def unpack(payload: bytes, function: Any, signature: Any, target: Any) -> Any:
 
 
 class Loaded(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
-    """Object code from a file, linked into this process. Its bitcode is read when a kernel that calls it is compiled."""
+    """Object code from a file, linked into this process."""
 
-    _shared_module: Any
-
-    def __init__(self, codegen: Any, name: str, code: bytes, bitcode: bytes) -> None:
+    def __init__(self, codegen: Any, name: str, code: bytes) -> None:
         super().__init__(codegen, name)
-        self.bitcode = bitcode
         self.enable_object_caching()
         self._set_compiled_object(code)
         self._finalize_final_module()
@@ -121,11 +116,6 @@ class Loaded(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     def define(self, *names: str) -> None:
         """Numba asks for no address of a name that is not defined."""
         self._codegen._engine._defined_symbols.update(names)
-
-    def _get_module_for_linking(self) -> Any:
-        if self._shared_module is None:
-            self._shared_module = llvm.parse_bitcode(self.bitcode)
-        return self._shared_module
 
 
 def prepare_runtime(code: bytes, target: Any) -> None:
