@@ -31,6 +31,15 @@ from rich.table import Table
 
 CALL = Path(__file__).with_name("cold_call.py")
 COLD, WARM = 2.0, 0.15  # seconds that are asked for
+SHAPE = (4, 16, 32, 32)
+POOLING = {
+    "max": ("", "", ""),
+    "min": ("", "", ""),
+    "avg": ("", "", ""),
+    "smooth_max": ("", "", ", beta=1.0"),
+    "lp": ("2, ", "padding=", ""),
+}
+"""Of each kind of pooling, what stands before the size of its windows and before the padding, and what comes last."""
 
 ARRAY = "{name} = np.random.default_rng(0).standard_normal({shape}).astype({dtype!r})"
 BOTH = "y, pull = wg.vjp(lambda {over}: {call}, {over}); pull(np.ones_like(y))"
@@ -47,23 +56,30 @@ class First(NamedTuple):
 
 def calls(dtype: str) -> Iterator[First]:
     """Every operator and rule. "both" is `wg.vjp` and its pull; a gradient alone is that for one argument."""
-    x = ARRAY.format(name="x", shape=(4, 16, 32, 32), dtype=dtype)
-    for op in ("max", "min", "avg", "smooth_max"):
-        end = ", beta=1.0)" if op == "smooth_max" else ")"
+    x, mask = ARRAY.format(name="x", shape=SHAPE, dtype=dtype), "mask = np.random.default_rng(0).random(x.shape[-2:]) < 0.8"
+    for op, (given, padding, options) in POOLING.items():
+        sliding = f"wg.{op}_pool2d(x, {given}3, 2, {padding}1{options}"
         windows = {
-            f"{op} 3×3": f"wg.{op}_pool2d(x, 3, 2, 1{end}",
-            f"{op} global": f"wg.global_{op}_pool2d(x{end}",
-            f"{op} adaptive": f"wg.adaptive_{op}_pool2d(x, 7{end}",
+            f"{op} 3×3": f"{sliding})",
+            f"{op} global": f"wg.global_{op}_pool2d(x{', ' * bool(given)}{given[:-2]}{options})",
+            f"{op} adaptive": f"wg.adaptive_{op}_pool2d(x, {given}7{options})",
+            f"{op} masked": f"{sliding}, where=mask)",
         }
         for name, call in windows.items():
-            yield from differentiated(name, x, call, ("x",))
-        name, call = next(iter(windows.items()))
-        yield First(f"{name} jvp", x, f"wg.jvp(lambda x: {call}, (x,), (x,))")
+            yield from differentiated(name, f"{x}; {mask}", call, ("x",))
         if op in ("max", "min"):
-            yield First(f"{name} indices", x, call[:-1] + ", return_indices=True)")
+            yield First(f"{op} 3×3 indices", x, f"{sliding}, return_indices=True)")
+    yield from differentiated("lp 3×3, p = 2.5", x, "wg.lp_pool2d(x, 2.5, 3, 2, padding=1)", ("x",))
+    beta = ARRAY.format(name="beta", shape=SHAPE[1:2], dtype=dtype)
+    yield from differentiated("learnt beta", f"{x}; {beta}", "wg.smooth_max_pool2d(x, 3, 2, 1, beta=beta)", ("x", "beta"))
+    indices = "indices = np.random.default_rng(0).integers(0, 64 * 64, x.shape)"
+    yield from differentiated("max_unpool", f"{x}; {indices}", "wg.max_unpool2d(x, indices, 2)", ("x",))
     yield from convolutions(x, dtype)
     yield from differentiated("relu", x, "wg.relu(x)", ("x",))
     yield from differentiated("pad", x, "wg.pad(x, (1, 2))", ("x",))
+    for mode in ("reflect", "replicate", "circular"):
+        yield from differentiated(f"pad {mode}", x, f"wg.pad(x, (1, 2), {mode!r})", ("x",))
+    yield from networks(x, dtype)
 
 
 def convolutions(x: str, dtype: str) -> Iterator[First]:
@@ -81,12 +97,31 @@ def convolutions(x: str, dtype: str) -> Iterator[First]:
         yield from differentiated(name, "; ".join(arrays), call, ("x", "w", "b"))
 
 
+def networks(x: str, dtype: str) -> Iterator[First]:
+    """Batch normalisation, and a block of a network compiled for inference."""
+    setup = f"{x}; from windowgrad import nn; rng = np.random.default_rng(0)"
+    norm = f"layer = nn.BatchNorm(); params = layer.init(rng, x.shape, {dtype!r})"
+    yield from differentiated("batch norm", f"{setup}; {norm}", "layer.train(params, x)[0]", ("x", "params"))
+    layers = "nn.Conv(16, (3, 3), padding=1), nn.BatchNorm(), nn.ReLU(), nn.MaxPool((2, 2))"
+    model = f"model = nn.Sequential({layers}); params = model.init(rng, x.shape, {dtype!r})"
+    yield First("nn.compile", f"{setup}; {model}", "nn.compile(model, params)(x)")
+
+
 def differentiated(name: str, setup: str, call: str, over: tuple[str, ...]) -> Iterator[First]:
+    names = ", ".join(over)
     yield First(f"{name} forward", setup, call)
-    yield First(f"{name} both", setup, BOTH.format(over=", ".join(over), call=call))
+    yield First(f"{name} both", setup, BOTH.format(over=names, call=call))
+    yield First(f"{name} jvp", setup, f"wg.jvp(lambda {names}: {call}, ({names},), ({names},))")
     if len(over) > 1:
         for each in over:
             yield First(f"{name} both, for {each} alone", setup, BOTH.format(over=each, call=call))
+
+
+def fits(first: First, dtype: str) -> bool:
+    """Whether there is such a call of arrays of this dtype: integers have no derivatives, and networks no other floats."""
+    if first.name.startswith(("batch norm", "nn.")):
+        return dtype in ("float32", "float64")
+    return dtype.startswith("float") or first.name.endswith(("forward", "indices"))
 
 
 def measured(first: First, folder: Path) -> dict[str, Any]:
@@ -177,7 +212,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     console = Console() if Console().is_terminal else Console(width=150)
-    chosen = [first for first in calls(options.dtype) if options.only in first.name]
+    chosen = [first for first in calls(options.dtype) if options.only in first.name and fits(first, options.dtype)]
     if not chosen:
         console.print(f"no call has {options.only!r} in its name", markup=False)
         return 2

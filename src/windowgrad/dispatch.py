@@ -306,6 +306,22 @@ def run_saving(op: Op, params: Params, *arrays: Any) -> tuple[Any, Any]:
     return y, None
 
 
+def run_pushing(op: Op, params: Params, *arrays: Any) -> tuple[Any, Any] | None:
+    """(the result of the forward rule, that of the jvp) of inputs and their tangents at once; None if that is not possible."""
+    if op.facts is None or not PLAIN.issuperset(map(type, arrays)):
+        return None
+    check_params(op, params)
+    compute, _ = routing(params)(op, "jvp", params, *[(array.shape, array.dtype) for array in arrays])
+    if compute is not by_kernel or loaded(op.facts.kernels).pushing is None:
+        return None
+    try:
+        if any(array.size >= peak.LEAST for array in arrays):
+            refuse_large(op, "jvp", params, arrays)
+        return by_kernel(op, "pushing", params, arrays)  # type: ignore[no-any-return]
+    except MemoryError as error:
+        raise no_memory(op, error) from error
+
+
 @lru_cache(maxsize=256)
 def may_save(op: Op) -> bool:
     return op.facts is not None and loaded(op.facts.kernels).saves is not None

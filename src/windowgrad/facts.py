@@ -24,6 +24,8 @@ class Kernels:
     """`(params, *inputs) -> (y, saved)`: the forward rule, and an array that spares its vjp work if it is given as `saved`."""
     saves: Callable[..., tuple[tuple[int, ...], np.dtype[Any]] | None] | None = None
     """`(params, *kinds)`: the shape and dtype of what `saving` saves of inputs of these kinds; None where it saves nothing."""
+    pushing: Callable[..., tuple[Any, Any] | None] | None = None
+    """`(params, *inputs, *tangents) -> (y, dy)`: the forward rule and the jvp at once; None where each is better by itself."""
     prepare: Callable[..., Callable[..., Any] | None] | None = None
     """`(rule, params, *kinds)`: the rule for arrays of these shapes and dtypes whose cells are in a row and can be written,
     with everything done that follows from the kinds; None where there is none. After its inputs the forward rule takes an

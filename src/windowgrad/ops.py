@@ -28,14 +28,14 @@ def max_kernels() -> Kernels:
     from windowgrad.kernels.pool.max import entry
 
     rules = entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices
-    return Kernels(*rules, entry.max_saving, entry.max_saves, small.prepare_max)
+    return Kernels(*rules, entry.max_saving, entry.max_saves, entry.max_pushing, small.prepare_max)
 
 
 def min_kernels() -> Kernels:
     from windowgrad.kernels.pool.min import entry
 
     rules = entry.min_forward, entry.min_jvp, entry.min_vjp, entry.min_with_indices
-    return Kernels(*rules, entry.min_saving, entry.min_saves)
+    return Kernels(*rules, entry.min_saving, entry.min_saves, entry.min_pushing)
 
 
 def mean_kernels() -> Kernels:
@@ -49,7 +49,7 @@ def smooth_kernels() -> Kernels:
     from windowgrad.kernels.pool.smooth import entry, small
 
     rules = entry.smooth_forward, entry.smooth_jvp, entry.smooth_vjp
-    return Kernels(*rules, None, entry.smooth_saving, entry.smooth_saves, small.prepare_smooth)
+    return Kernels(*rules, None, entry.smooth_saving, entry.smooth_saves, prepare=small.prepare_smooth)
 
 
 def lp_kernels() -> Kernels:

@@ -9,7 +9,7 @@ import numpy as np
 
 from windowgrad.autograd.steps import Step
 from windowgrad.autograd.tracer import Tracer, check_constant
-from windowgrad.dispatch import run
+from windowgrad.dispatch import run, run_pushing
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 
@@ -34,6 +34,8 @@ class Pushed(Tracer):
             y, index = run(op, rule, params, *values)
             return Pushed(self.level, y, Step(op, "forward", params).push(values, tangents)), index
         if rule != "vjp":
+            if rule == "forward" and (found := run_pushing(op, params, *values, *tangents)) is not None:
+                return Pushed(self.level, *found)
             step = Step(op, rule, params)
             return Pushed(self.level, step.run(values), step.push(values, tangents))
         needed = [True] * (len(values) - 1) if needs is None else needs

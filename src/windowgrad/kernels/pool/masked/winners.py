@@ -19,15 +19,15 @@ from windowgrad.kernels.pool.max import entry as max_entry
 from windowgrad.kernels.pool.min import entry as min_entry
 from windowgrad.params import MaxParams, no_cell
 
-RULES: dict[str, tuple[Any, Any, Any, Any]] = {
-    "max": (max_entry.max_forward, max_entry.max_jvp, max_entry.max_vjp, max_entry.max_with_indices),
-    "min": (min_entry.min_forward, min_entry.min_jvp, min_entry.min_vjp, min_entry.min_with_indices),
+RULES: dict[str, tuple[Any, Any, Any, Any, Any]] = {
+    "max": (max_entry.max_forward, max_entry.max_jvp, max_entry.max_vjp, max_entry.max_with_indices, max_entry.max_pushing),
+    "min": (min_entry.min_forward, min_entry.min_jvp, min_entry.min_vjp, min_entry.min_with_indices, min_entry.min_pushing),
 }
 
 
 def rules(kind: str) -> Kernels:
     """The rules of the maximum or of the minimum."""
-    forward, jvp, vjp, with_indices = RULES[kind]
+    forward, jvp, vjp, with_indices, pushing = RULES[kind]
 
     def loses(dtype: np.dtype[Any]) -> Any:
         """The value that no other loses to."""
@@ -61,13 +61,17 @@ def rules(kind: str) -> Kernels:
         return y, index
 
     def masked_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
+        return masked_pushing(params, x, dx)[1]
+
+    def masked_pushing(params: MaxParams, x: Array, dx: Array) -> tuple[Array, Array]:
         mask, plain = mask_of(params, x.shape), unmasked(params)
         cells, moved = filled(params, x, loses(x.dtype)), filled(params, dx, 0)
-        dy: Array = jvp(plain, cells, moved)
-        if (doubt := in_doubt(params, x, forward(plain, cells))) is not None:
+        y, dy = pushing(plain, cells, moved) or (forward(plain, cells), jvp(plain, cells, moved))
+        if (doubt := in_doubt(params, x, y)) is not None:
             seen, among = left_in(params, x, dy.shape), max_entry.max_jvp(plain, np.ascontiguousarray(mask), moved)
             dy[doubt] = np.where(seen, among, 0)[doubt]
-        return dy
+            y[~seen] = 0
+        return y, dy
 
     def masked_vjp(params: MaxParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
         mask, plain, dtype = mask_of(params, x.shape), unmasked(params), derivative_of(x.dtype, g.dtype)
@@ -81,7 +85,7 @@ def rules(kind: str) -> Kernels:
         (more,) = max_entry.max_vjp(plain, np.ascontiguousarray(mask), among)
         return ((gx + more).astype(dtype),)
 
-    return Kernels(masked_forward, masked_jvp, masked_vjp, masked_with_indices)
+    return Kernels(masked_forward, masked_jvp, masked_vjp, masked_with_indices, pushing=masked_pushing)
 
 
 def first_of(params: MaxParams) -> MaxParams:

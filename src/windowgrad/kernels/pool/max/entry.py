@@ -13,7 +13,7 @@ from windowgrad.dtypes import derivative_of
 from windowgrad.geometry import Geometry, Global, Sliding
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, ordered, room, summed
 from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows
-from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
+from windowgrad.kernels.pool.blocks import COPIED, Block, Blocks, blocks, cut_up
 from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
 from windowgrad.kernels.pool.long_rows import is_long, is_plain
 from windowgrad.kernels.pool.max import long_rows, winner_strips
@@ -118,7 +118,7 @@ def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array
 
 def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(x.dtype, dx.dtype)
-    if (cut := blocks(params.geometry, x, comparable(x.dtype)) or blocks(params.geometry, dx, summed(dx.dtype))) is not None:
+    if (cut := cut_for_tangents(params, x, dx)) is not None:
         y = empty(out_shape(params.geometry, x.shape), dtype)
         cut.fill((y,), (x, dx), lambda block, x, dx, out: (max_jvp(within(params, block), x, dx),))
         return y
@@ -130,6 +130,18 @@ def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
     kernel, given, parts = tied(params, p, values.dtype)
     run(partial(kernel, values, tangents, y, *given), planes * parts, x.nbytes)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
+
+
+def max_pushing(params: MaxParams, x: Array, dx: Array) -> tuple[Array, Array] | None:
+    """Values and tangents of the first winners, which are looked for once."""
+    if params.ties != "first" or cut_for_tangents(params, x, dx) is not None:
+        return None
+    y, found = max_with_indices(params, x)
+    return y, taken(params, x, added(dx), found.reshape(-1), derivative_of(x.dtype, dx.dtype))
+
+
+def cut_for_tangents(params: MaxParams, x: Array, dx: Array) -> Blocks | None:
+    return blocks(params.geometry, x, comparable(x.dtype)) or blocks(params.geometry, dx, summed(dx.dtype))
 
 
 def tied(params: MaxParams, p: Plan, dtype: Any) -> tuple[Any, tuple[Any, ...], int]:

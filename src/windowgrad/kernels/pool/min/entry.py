@@ -35,6 +35,11 @@ def min_jvp(params: MinParams, x: Array, dx: Array) -> Array:
     return entry.max_jvp(params, reverse(x), dx)
 
 
+def min_pushing(params: MinParams, x: Array, dx: Array) -> tuple[Array, Array] | None:
+    found = entry.max_pushing(params, reverse(x), dx)
+    return found and (turned_back(params, x, found[0]), found[1])
+
+
 def min_vjp(params: MinParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
     """What is saved says which cells won; of several winners it matters which cells are equal, not their order."""
     return entry.max_vjp(params, reverse(x) if saved is None else x, g, saved)
