@@ -376,7 +376,7 @@ LP = Facts(
     families=lp_families("lp_pool", "LpPool"),
     derivative_reads=("x",),
     partial_results="p-norm",
-    kernel_options=((2,), (3,), (7,)),
+    kernel_options=((1,), (2,), (3,), (7,)),
 )
 SHARP = Facts(
     sharp_kernels, float_of_first, writes_out=False, chooses_gradients=True, derivative_reads=("x", "beta"), kernel_options=()

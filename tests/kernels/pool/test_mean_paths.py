@@ -9,6 +9,7 @@ from support.exact import same_bits
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.mean import entry
+from windowgrad.kernels.pool.mean import rows as mean_rows
 from windowgrad.kernels.pool.mean.lanes import takes_lanes, takes_lanes_back
 from windowgrad.kernels.pool.mean.whole import is_whole
 from windowgrad.kernels.pool.window_spans import DIRECT, depth_of
@@ -187,3 +188,13 @@ def test_the_depth_of_a_long_window_is_that_of_its_deepest_part(taps):
         if taps >> digit & 1:
             depth = digit if depth is None else max(depth, digit) + 1
     assert depth_of(taps) == depth
+
+
+def test_windows_of_few_taps_have_kernels_without_the_code_for_many():
+    for taps, forward, backward in (
+        (DIRECT, mean_rows.mean_rows_of_few, mean_rows.back_rows_of_few),
+        (DIRECT + 1, mean_rows.mean_rows_of_many, mean_rows.back_rows_of_many),
+    ):
+        p = plan_of(Sliding((taps,), 1), 100)
+        assert (mean_rows.mean_rows_for(p), mean_rows.mean_rows_back_for(p)) == (forward, backward)
+    assert mean_rows.mean_rows_for(plan_of(Adaptive((3,)), 100)) is mean_rows.mean_rows_of_few

@@ -68,8 +68,9 @@ def compiled(function: Callable[..., Any]) -> Dispatcher:
     made = numba.njit(**OPTIONS, pipeline_class=KernelCompiler)(function)
     if not config.DISABLE_JIT:
         made.compile = put_off()(made.compile)
-        part = part_of_kernels(function, CalledCompiler)
-        made.get_call_template, made.get_overload = part.get_call_template, part.get_overload
+        part = cache(lambda: part_of_kernels(function, CalledCompiler))
+        made.get_call_template = lambda args, kws: part().get_call_template(args, kws)
+        made.get_overload = lambda signature: part().get_overload(signature)
     return made
 
 

@@ -25,15 +25,14 @@ from windowgrad.kernels.arrays import Array, added, computed, finished, room, su
 from windowgrad.kernels.pool.blocks import Block, blocks
 from windowgrad.kernels.pool.layout import out_shape, planned_for
 from windowgrad.kernels.pool.lp import cells, steps
+from windowgrad.kernels.pool.lp.steps import SUMS
 from windowgrad.kernels.pool.lp.windows import window_gradients, window_norms, window_tangents
-from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
-from windowgrad.kernels.pool.plan import Plan
+from windowgrad.kernels.pool.mean.rows import mean_rows_back_for, mean_rows_for
 from windowgrad.kernels.pool.smooth import chunks
 from windowgrad.kernels.pool.smooth.strips import CELLS, Scratch, StripPlan, groups, over_cells, over_outputs, whole
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.params import LpParams
 
-SUMS = np.empty(0, np.float64)
 WORK = 2  # a cell takes as long as so many that are only moved
 WIDEST = 6  # powers up to here of float32 numbers are normal numbers of float64, and so are their inverses
 
@@ -50,22 +49,24 @@ class Power:
         """y = the norms of some planes. Returns whether they are strange."""
         told, strange, few = self.told(x, planes), np.empty(planes, np.bool_), self.at_once(x, planes)
         e, sums = scratch.arrays(few * (len(x) // planes), few * (len(y) // planes))
-        steps.norms(x, y, e, sums, told, strange, self.limit, float(self.p), windows_of(strip.plan))
+        rules, windows = steps.rules_for(self.p), steps.forward_sums(strip.plan)
+        rules.norms(x, y, e, sums, told, strange, self.limit, float(self.p), windows)
         return strange
 
     def tangents(self, strip: StripPlan, x: Array, v: Array, y: Array, planes: int, scratch: Scratch) -> Array:
         told, strange, few = self.told(x, planes), np.empty(planes, np.bool_), self.at_once(x, planes)
         cells_, outputs = few * (len(x) // planes), few * (len(y) // planes)
         arrays = scratch.arrays(cells_, cells_ if self.p not in (1, 2) else 0, outputs, outputs)
-        steps.tangents(x, v, y, *arrays, told, strange, self.limit, float(self.p), windows_of(strip.plan))
+        rules, windows = steps.rules_for(self.p), steps.forward_sums(strip.plan)
+        rules.tangents(x, v, y, *arrays, told, strange, self.limit, float(self.p), windows)
         return strange
 
     def gradients(self, strip: StripPlan, x: Array, g: Array, gx: Array, planes: int, scratch: Scratch) -> Array:
         told, strange, few = self.told(x, planes), np.empty(planes, np.bool_), self.at_once(x, planes)
         cells_, p = few * (len(x) // planes), strip.plan
         arrays = scratch.arrays(cells_, cells_ if self.p not in (1, 2) else 0, few * (len(g) // planes))
-        back = steps.Windows(*p.ones, SUMS, p.packed_back, p.plane_in // p.width)
-        steps.gradients(x, g, gx, *arrays, told, strange, self.limit, float(self.p), windows_of(p), back)
+        rules, windows, back = steps.rules_for(self.p), steps.forward_sums(p), steps.backward_sums(p)
+        rules.gradients(x, g, gx, *arrays, told, strange, self.limit, float(self.p), windows, back)
         return strange
 
     def told(self, x: Array, planes: int) -> Array:
@@ -87,7 +88,7 @@ class Wide(Power):
             np.multiply(e, np.power(e, self.p - 1, out=factors), out=e)
         else:
             np.power(e, self.p, out=e)
-        mean_rows(e, sums, *p.ones, SUMS, p.packed, 0, len(scales) * p.pieces)
+        mean_rows_for(p)(e, sums, *p.ones, SUMS, p.packed, 0, len(scales) * p.pieces)
         cells.judge(x, e, sums, strange, self.limit)
         return strange
 
@@ -110,7 +111,7 @@ class Wide(Power):
         strange = self.sums(strip, x, scales, e, factors, fractions)
         self.fractions(fractions)
         cells.by_factors(x, factors, v, e)
-        mean_rows(e, sums, *p.ones, SUMS, p.packed, 0, planes * p.pieces)
+        mean_rows_for(p)(e, sums, *p.ones, SUMS, p.packed, 0, planes * p.pieces)
         cells.products(sums, fractions, y)
         return strange
 
@@ -120,7 +121,7 @@ class Wide(Power):
         strange = self.sums(strip, x, scales, e, factors, fractions)
         self.fractions(fractions)
         cells.products(fractions, g, fractions)
-        mean_rows_back(fractions, e, *p.ones, SUMS, p.packed_back, 0, planes * (p.plane_in // p.width))
+        mean_rows_back_for(p)(fractions, e, *p.ones, SUMS, p.packed_back, 0, planes * (p.plane_in // p.width))
         cells.by_factors(x, factors, e, gx)
         return strange
 
@@ -129,10 +130,6 @@ def power_of(params: LpParams, dtype: np.dtype[Any], derives: bool) -> Power:
     """What computes with cells of a dtype."""
     narrow = params.norm_type == 1 or (dtype == np.float32 and params.norm_type <= WIDEST)
     return (Power if narrow or params.norm_type == 2 else Wide)(params, narrow, derives)
-
-
-def windows_of(p: Plan) -> steps.Windows:
-    return steps.Windows(*p.ones, SUMS, p.packed, p.pieces)
 
 
 def parts_of(power: Power, plane: int, first: int, last: int) -> Iterator[tuple[int, int]]:

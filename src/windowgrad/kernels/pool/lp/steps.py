@@ -2,6 +2,9 @@
 
 One call for all planes of a thread: calls of single steps hold the lock of Python for as long as a step takes. Powers of
 float64 cells other than 1 and 2 are those of NumPy, and take their steps one by one (`entry.Wide`).
+
+There are kernels for each way to raise cells to a power, so that a call compiles no more than it needs. The sums of windows
+are called by their address, for they are most of the code, and all rules need them.
 """
 
 from __future__ import annotations
@@ -10,23 +13,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from windowgrad.kernels.pool.lp import cells
-from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
-from windowgrad.kernels.runtime.jit import helper, kernel
-
-squares, sizes, powers, powers_and_factors = cells.squares, cells.sizes, cells.powers, cells.powers_and_factors
-quick_powers, divided, inverses, products, judge = (
-    cells.quick_powers,
-    cells.divided,
-    cells.inverses,
-    cells.products,
-    cells.judge,
+from windowgrad.kernels.pool.lp.cells import (
+    by_cells,
+    by_factors,
+    by_signs,
+    divided,
+    inverses,
+    judge,
+    powers,
+    powers_and_factors,
+    products,
+    quick_powers,
+    sizes,
+    squares,
 )
-by_cells, by_signs, by_factors = cells.by_cells, cells.by_signs, cells.by_factors
+from windowgrad.kernels.pool.mean.rows import mean_rows_back_for, mean_rows_for
+from windowgrad.kernels.pool.plan import Plan
+from windowgrad.kernels.runtime.calls import call_at
+from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.team import address
+
+SUMS = np.empty(0, np.float64)
 
 
 class Windows(NamedTuple):
-    """What `mean_rows` is told of a plane: divisors, the dtype of sums, the plan, and the parts of a plane."""
+    """The address of `mean_rows`, and what it is told: divisors, the dtype of sums, the plan, and the parts of a plane."""
+
+    address: int
 
     rows: Any
     columns: Any
@@ -35,107 +48,194 @@ class Windows(NamedTuple):
     parts: int
 
 
+class Powers(NamedTuple):
+    """Four helpers: cells to powers, sums S of powers to norms, sums to S^((1−p)/p), and v to v·sign(x)·|x|^(p − 1)."""
+
+    raised: Any
+    rooted: Any
+    fractions: Any
+    weighed: Any
+
+
+class Rules(NamedTuple):
+    """The kernels."""
+
+    norms: Any
+    tangents: Any
+    gradients: Any
+
+
+# --- p = 2 -------------------------------------------------------------------------------------------------------
+
+
 @helper
-def raised(x: Any, e: Any, factors: Any, scales: Any, p: float) -> None:
+def square(x: Any, e: Any, factors: Any, scales: Any, p: float) -> None:
+    squares(x, e, scales)
+
+
+@helper
+def roots(sums: Any, p: float) -> None:
+    for i in range(len(sums)):
+        sums[i] = np.sqrt(sums[i])
+
+
+@helper
+def inverse_roots(sums: Any, p: float) -> None:
+    roots(sums, p)
+    inverses(sums)
+
+
+@helper
+def by_cell(x: Any, factors: Any, v: Any, scales: Any, out: Any) -> None:
+    by_cells(x, v, out, scales)
+
+
+# --- p = 1 -------------------------------------------------------------------------------------------------------
+
+
+@helper
+def size(x: Any, e: Any, factors: Any, scales: Any, p: float) -> None:
+    sizes(x, e, scales)
+
+
+@helper
+def as_they_are(sums: Any, p: float) -> None:
+    pass
+
+
+@helper
+def ones(sums: Any, p: float) -> None:
+    sums[:] = 1.0
+
+
+@helper
+def by_sign(x: Any, factors: Any, v: Any, scales: Any, out: Any) -> None:
+    by_signs(x, v, out, scales)
+
+
+# --- any other p -------------------------------------------------------------------------------------------------
+
+
+@helper
+def power(x: Any, e: Any, factors: Any, scales: Any, p: float) -> None:
     """e = the powers of the cells; factors = those of p − 1, unless there are none."""
-    if p == 2.0:
-        squares(x, e, scales)
-    elif p == 1.0:
-        sizes(x, e, scales)
-    elif len(factors):
+    if len(factors):
         powers_and_factors(x, e, factors, p)
     else:
         powers(x, e, p)
 
 
 @helper
-def roots(sums: Any) -> None:
-    for i in range(len(sums)):
-        sums[i] = np.sqrt(sums[i])
+def quick_roots(sums: Any, p: float) -> None:
+    quick_powers(sums, 1.0 / p)
 
 
 @helper
-def fractions(sums: Any, p: float) -> None:
+def quick_fractions(sums: Any, p: float) -> None:
     """S^((1−p)/p) in place of the sums, 0 where the sum is 0."""
-    if p == 2.0:
-        roots(sums)
-        inverses(sums)
-    elif p == 1.0:
-        sums[:] = 1.0
-    else:
-        quick_powers(sums, (1.0 - p) / p)
+    quick_powers(sums, (1.0 - p) / p)
 
 
 @helper
-def weighed(x: Any, factors: Any, v: Any, scales: Any, p: float, out: Any) -> None:
-    if p == 2.0:
-        by_cells(x, v, out, scales)
-    elif p == 1.0:
-        by_signs(x, v, out, scales)
-    else:
-        by_factors(x, factors, v, out)
+def by_factor(x: Any, factors: Any, v: Any, scales: Any, out: Any) -> None:
+    by_factors(x, factors, v, out)
 
 
-@kernel
-def norms(x: Any, y: Any, e: Any, sums: Any, scales: Any, strange: Any, limit: float, p: float, windows: Any) -> None:
-    """y = the norms of all planes; e and sums have room for a few of them."""
-    planes, a, b, zero, plan, parts = len(scales), windows.rows, windows.columns, windows.zero, windows.plan, windows.parts
-    cells, outputs = len(x) // planes, len(y) // planes
-    step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
-    for low in range(0, planes, step):
-        high = min(low + step, planes)
-        some, found, by = x[low * cells : high * cells], y[low * outputs : high * outputs], scales[low:high]
-        raised_, total = e[: len(some)], sums[: len(found)]
-        raised(some, raised_, zero, by, p)
-        mean_rows(raised_, total, a, b, zero, plan, 0, (high - low) * parts)
-        judge(some, raised_, total, strange[low:high], limit)
-        if p == 2.0:
-            roots(total)
-        elif p != 1.0:
-            quick_powers(total, 1.0 / p)
-        divided(total, found, by)
+SQUARES = Powers(square, roots, inverse_roots, by_cell)
+SIZES = Powers(size, as_they_are, ones, by_sign)
+OTHERS = Powers(power, quick_roots, quick_fractions, by_factor)
 
 
-@kernel
-def tangents(
-    x: Any, v: Any, y: Any, e: Any, factors: Any, sums: Any, total: Any, scales: Any, strange: Any,
-    limit: float, p: float, windows: Any,
-) -> None:  # fmt: skip
-    """y = the tangents of all planes."""
-    planes, a, b, zero, plan, parts = len(scales), windows.rows, windows.columns, windows.zero, windows.plan, windows.parts
-    cells, outputs = len(x) // planes, len(y) // planes
-    step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
-    for low in range(0, planes, step):
-        high = min(low + step, planes)
-        some, moved, by = x[low * cells : high * cells], v[low * cells : high * cells], scales[low:high]
-        found = y[low * outputs : high * outputs]
-        raised_, factors_, divisors, pushed = e[: len(some)], factors[: len(some)], sums[: len(found)], total[: len(found)]
-        raised(some, raised_, factors_, by, p)
-        mean_rows(raised_, divisors, a, b, zero, plan, 0, (high - low) * parts)
-        judge(some, raised_, divisors, strange[low:high], limit)
-        fractions(divisors, p)
-        weighed(some, factors_, moved, by, p, raised_)
-        mean_rows(raised_, pushed, a, b, zero, plan, 0, (high - low) * parts)
-        products(pushed, divisors, found)
+# --- the rules ---------------------------------------------------------------------------------------------------
 
 
-@kernel
-def gradients(
-    x: Any, g: Any, gx: Any, e: Any, factors: Any, sums: Any, scales: Any, strange: Any,
-    limit: float, p: float, windows: Any, back: Any,
-) -> None:  # fmt: skip
-    """gx = the gradients of all planes; `back` is what `mean_rows_back` is told."""
-    planes, a, b, zero, plan, parts = len(scales), windows.rows, windows.columns, windows.zero, windows.plan, windows.parts
-    cells, outputs = len(x) // planes, len(g) // planes
-    step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
-    for low in range(0, planes, step):
-        high = min(low + step, planes)
-        some, pulled, by = x[low * cells : high * cells], g[low * outputs : high * outputs], scales[low:high]
-        raised_, factors_, divisors = e[: len(some)], factors[: len(some)], sums[: len(pulled)]
-        raised(some, raised_, factors_, by, p)
-        mean_rows(raised_, divisors, a, b, zero, plan, 0, (high - low) * parts)
-        judge(some, raised_, divisors, strange[low:high], limit)
-        fractions(divisors, p)
-        products(divisors, pulled, divisors)
-        mean_rows_back(divisors, raised_, a, b, zero, back.plan, 0, (high - low) * back.parts)
-        weighed(some, factors_, raised_, by, p, gx[low * cells : high * cells])
+def forward_sums(p: Plan) -> Windows:
+    """The sums of windows."""
+    given = *p.ones, SUMS, p.packed
+    return Windows(address(mean_rows_for(p), (SUMS, SUMS, *given)), *given, p.pieces)
+
+
+def backward_sums(p: Plan) -> Windows:
+    """The sums of the windows that see a cell."""
+    given = *p.ones, SUMS, p.packed_back
+    return Windows(address(mean_rows_back_for(p), (SUMS, SUMS, *given)), *given, p.plane_in // p.width)
+
+
+@helper
+def add_up(windows: Any, cells: Any, sums: Any, planes: int) -> None:
+    given = cells, sums, windows.rows, windows.columns, windows.zero, windows.plan, 0, planes * windows.parts
+    call_at(windows.address, given)
+
+
+def made(by: Powers) -> Rules:
+    """The kernels for powers that are made in one way."""
+    raised, rooted, fractions, weighed = by
+
+    @kernel
+    def norms(x: Any, y: Any, e: Any, sums: Any, scales: Any, strange: Any, limit: float, p: float, windows: Any) -> None:
+        """y = the norms of all planes; e and sums have room for a few of them."""
+        planes = len(scales)
+        cells, outputs = len(x) // planes, len(y) // planes
+        step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
+        for low in range(0, planes, step):
+            high = min(low + step, planes)
+            some, found, by = x[low * cells : high * cells], y[low * outputs : high * outputs], scales[low:high]
+            raised_, total = e[: len(some)], sums[: len(found)]
+            raised(some, raised_, windows.zero, by, p)
+            add_up(windows, raised_, total, high - low)
+            judge(some, raised_, total, strange[low:high], limit)
+            rooted(total, p)
+            divided(total, found, by)
+
+    @kernel
+    def tangents(
+        x: Any, v: Any, y: Any, e: Any, factors: Any, sums: Any, total: Any, scales: Any, strange: Any,
+        limit: float, p: float, windows: Any,
+    ) -> None:  # fmt: skip
+        """y = the tangents of all planes."""
+        planes = len(scales)
+        cells, outputs = len(x) // planes, len(y) // planes
+        step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
+        for low in range(0, planes, step):
+            high = min(low + step, planes)
+            some, moved, by = x[low * cells : high * cells], v[low * cells : high * cells], scales[low:high]
+            found = y[low * outputs : high * outputs]
+            raised_, factors_, divisors, pushed = e[: len(some)], factors[: len(some)], sums[: len(found)], total[: len(found)]
+            raised(some, raised_, factors_, by, p)
+            add_up(windows, raised_, divisors, high - low)
+            judge(some, raised_, divisors, strange[low:high], limit)
+            fractions(divisors, p)
+            weighed(some, factors_, moved, by, raised_)
+            add_up(windows, raised_, pushed, high - low)
+            products(pushed, divisors, found)
+
+    @kernel
+    def gradients(
+        x: Any, g: Any, gx: Any, e: Any, factors: Any, sums: Any, scales: Any, strange: Any,
+        limit: float, p: float, windows: Any, back: Any,
+    ) -> None:  # fmt: skip
+        """gx = the gradients of all planes; `back` are the sums of the windows that see a cell."""
+        planes = len(scales)
+        cells, outputs = len(x) // planes, len(g) // planes
+        step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
+        for low in range(0, planes, step):
+            high = min(low + step, planes)
+            some, pulled, by = x[low * cells : high * cells], g[low * outputs : high * outputs], scales[low:high]
+            raised_, factors_, divisors = e[: len(some)], factors[: len(some)], sums[: len(pulled)]
+            raised(some, raised_, factors_, by, p)
+            add_up(windows, raised_, divisors, high - low)
+            judge(some, raised_, divisors, strange[low:high], limit)
+            fractions(divisors, p)
+            products(divisors, pulled, divisors)
+            add_up(back, divisors, raised_, high - low)
+            weighed(some, factors_, raised_, by, gx[low * cells : high * cells])
+
+    return Rules(norms, tangents, gradients)
+
+
+of_squares, of_sizes, of_others = made(SQUARES), made(SIZES), made(OTHERS)
+
+
+def rules_for(p: Any) -> Rules:
+    """The kernels for a power."""
+    return of_squares if p == 2 else of_sizes if p == 1 else of_others

@@ -20,7 +20,7 @@ from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_sha
 from windowgrad.kernels.pool.long_rows import Section, for_cells, for_outputs, is_long, is_plain, over, windows_of
 from windowgrad.kernels.pool.mean.lanes import groups_of, is_small, mean_lanes, mean_lanes_back, takes_lanes, takes_lanes_back
 from windowgrad.kernels.pool.mean.many_rows import mean_axes
-from windowgrad.kernels.pool.mean.rows import mean_rows, mean_rows_back
+from windowgrad.kernels.pool.mean.rows import mean_rows_back_for, mean_rows_for
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
 from windowgrad.kernels.pool.mean.whole import is_whole, mean_whole, mean_whole_back, mean_whole_runs
 from windowgrad.kernels.pool.plan import Plan, regularity
@@ -76,7 +76,7 @@ def averaged_long(params: MeanParams, x: Array, dtype: Any, out: Array | None) -
 
     def choose(section: Section) -> Chosen:
         p = section.plan
-        return mean_rows, (*divisors(params, p), zero, section.moved(p.packed)), p.pieces
+        return mean_rows_for(p), (*divisors(params, p), zero, section.moved(p.packed)), p.pieces
 
     over(for_outputs(geometry, n), ((flat(x).reshape(rows, -1), True), (y.reshape(rows, -1), False)), choose)
     return y
@@ -97,7 +97,7 @@ def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int) -> Chosen
         return mean_whole, (*divisors(params, p), p.plane_in), planes
     if takes_lanes(p, planes, zero.itemsize):
         return mean_lanes, (*divisors(params, p), zero, p.packed, planes), groups_of(planes, zero.itemsize)
-    return mean_rows, (*divisors(params, p), zero, p.packed), planes * p.pieces
+    return mean_rows_for(p), (*divisors(params, p), zero, p.packed), planes * p.pieces
 
 
 def over_runs(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int) -> Chosen:
@@ -114,7 +114,7 @@ def over_planes_back(params: MeanParams, p: Plan, zero: Array, planes: int, same
         return mean_whole_back, (*divisors(params, p), zero, p.plane_in), planes
     if same and takes_lanes_back(p, planes, zero.itemsize):
         return mean_lanes_back, (*divisors(params, p), zero, p.packed_back, planes), groups_of(planes, zero.itemsize)
-    return mean_rows_back, (*divisors(params, p), zero, p.packed_back), planes * (p.plane_in // p.width)
+    return mean_rows_back_for(p), (*divisors(params, p), zero, p.packed_back), planes * (p.plane_in // p.width)
 
 
 def over_runs_back(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int) -> Chosen:
@@ -226,7 +226,7 @@ def long_vjp(params: MeanParams, shape: tuple[int, ...], g: Array, dtype: Any) -
         table = geometry.table(0, n, (section.output, section.output + section.outputs))
         p = section.plan
         seen = replace(p, count=np.asarray(table.count), col_inside=np.asarray(table.count + table.padded, dtype=np.float64))
-        return mean_rows_back, (*divisors(params, seen), zero, section.moved(p.packed_back)), 1
+        return mean_rows_back_for(p), (*divisors(params, seen), zero, section.moved(p.packed_back)), 1
 
     over(for_cells(geometry, n, long_rows.CELLS), ((flat(g).reshape(rows, -1), False), (gx.reshape(rows, -1), True)), choose)
     return gx

@@ -20,8 +20,9 @@ import numpy as np
 
 from windowgrad.kernels.pool.fold_rows import folding
 from windowgrad.kernels.pool.packed import Rows, rows_of, unpacked
+from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import buffer_size, clear, fill, next_piece, padding_end, piece_at, seen_by
-from windowgrad.kernels.pool.window_spans import spanning, uses_up
+from windowgrad.kernels.pool.window_spans import DIRECT, spanning, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import plus
 from windowgrad.kernels.vector.ops import (
@@ -41,7 +42,7 @@ from windowgrad.kernels.vector.ops import (
 from windowgrad.kernels.vector.shuffle import convert, mixed_high, mixed_low
 
 fold = folding(plus, False)
-spans = spanning(plus, False)
+spans, few_spans = spanning(plus, False), spanning(plus, False, many=False)
 
 
 @helper
@@ -91,52 +92,66 @@ def sum_again(
         y[piece.at + i] = total / (row_divisor * col_divisor[j])
 
 
-@kernel
-def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
-    """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; sums as `zero`."""
-    sum_rows(x, y, row_divisor, col_divisor, zero, plan, first, last)
+def forward_kernels(many: bool) -> tuple[Any, Any]:
+    """(for kernels that make x themselves, for Python); for windows of more than DIRECT taps, or for all others."""
+    along = spans if many else few_spans
 
-
-@helper
-def sum_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
-    """The same, for kernels that make x themselves."""
-    line, windows, size = unpacked(plan)
-    taps, step, stride = line.taps, line.step, line.stride
-    n, divided_by, lone = lanes(zero), 0.0, taps == 0 and windows.plane == line.width  # one row: cells are read in place
-    space, nothing = np.zeros(0 if lone else buffer_size(line, size, n), zero.dtype), np.zeros(1, zero.dtype)[0]
-    totals, divisors, divided_from = np.zeros(size + n, zero.dtype), np.ones(size + n, zero.dtype), 0
-    x, y, buffer, sums, by = address(x), address(y), address(space), address(totals), address(divisors)
-    row_divisor, col_divisor = address(row_divisor), address(col_divisor)
-    refill, direct = size < line.out or uses_up(taps), taps == 1 and stride == 1 and line.before == 0
-    piece = piece_at(first, size, line, windows)
-    for _ in range(first, last):
-        at, out, rows = piece.at, piece.high - piece.low, rows_of(windows, piece.row)
-        left, right, shift = seen_by(line, piece)
-        if rows.low == rows.high or left >= right:
-            fill(y, at, at + out, 0)
-        else:
-            if refill:  # else the padding is as it was made
-                fill(buffer, 0, left + shift, 0)
-                fill(buffer, right + shift, padding_end(line, piece, right + shift), 0)
-            target, to = (sums, 0) if direct else (buffer, left + shift)
-            if lone:
-                unlike(x, piece.base, sums, out, windows, nothing)
+    @helper
+    def sum_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
+        """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; sums as `zero`."""
+        line, windows, size = unpacked(plan)
+        taps, step, stride = line.taps, line.step, line.stride
+        n, divided_by, lone = lanes(zero), 0.0, taps == 0 and windows.plane == line.width  # one row: cells are read in place
+        space, nothing = np.zeros(0 if lone else buffer_size(line, size, n), zero.dtype), np.zeros(1, zero.dtype)[0]
+        totals, divisors, divided_from = np.zeros(size + n, zero.dtype), np.ones(size + n, zero.dtype), 0
+        x, y, buffer, sums, by = address(x), address(y), address(space), address(totals), address(divisors)
+        row_divisor, col_divisor = address(row_divisor), address(col_divisor)
+        refill, direct = size < line.out or (many and uses_up(taps)), taps == 1 and stride == 1 and line.before == 0
+        piece = piece_at(first, size, line, windows)
+        for _ in range(first, last):
+            at, out, rows = piece.at, piece.high - piece.low, rows_of(windows, piece.row)
+            left, right, shift = seen_by(line, piece)
+            if rows.low == rows.high or left >= right:
+                fill(y, at, at + out, 0)
             else:
-                fold(x, piece.base + left, rows, right - left, target, to)
-            if taps == 0 and not lone:
-                unlike(buffer, piece.low, sums, out, windows, nothing)
-            elif not direct and not lone:
-                spans(buffer, 0, sums, 0, out, taps, step, stride)
-            if row_divisor[piece.row] != divided_by or piece.low != divided_from:
-                divided_by, divided_from = row_divisor[piece.row], piece.low
-                for j in range(out):
-                    by[j] = divided_by * col_divisor[piece.low + j]
-            if divide(sums, y, at, out, by):
-                sum_again(x, y, divided_by, col_divisor, piece, rows, windows, 1, sums)
-        piece = next_piece(piece, size, line, windows)
-    alive(space)
-    alive(totals)
-    alive(divisors)
+                if refill:  # else the padding is as it was made
+                    fill(buffer, 0, left + shift, 0)
+                    fill(buffer, right + shift, padding_end(line, piece, right + shift), 0)
+                target, to = (sums, 0) if direct else (buffer, left + shift)
+                if lone:
+                    unlike(x, piece.base, sums, out, windows, nothing)
+                else:
+                    fold(x, piece.base + left, rows, right - left, target, to)
+                if taps == 0 and not lone:
+                    unlike(buffer, piece.low, sums, out, windows, nothing)
+                elif not direct and not lone:
+                    along(buffer, 0, sums, 0, out, taps, step, stride)
+                if row_divisor[piece.row] != divided_by or piece.low != divided_from:
+                    divided_by, divided_from = row_divisor[piece.row], piece.low
+                    for j in range(out):
+                        by[j] = divided_by * col_divisor[piece.low + j]
+                if divide(sums, y, at, out, by):
+                    sum_again(x, y, divided_by, col_divisor, piece, rows, windows, 1, sums)
+            piece = next_piece(piece, size, line, windows)
+        alive(space)
+        alive(totals)
+        alive(divisors)
+
+    @kernel
+    def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
+        """The same, from Python."""
+        sum_rows(x, y, row_divisor, col_divisor, zero, plan, first, last)
+
+    return sum_rows, mean_rows
+
+
+sum_rows_of_few, mean_rows_of_few = forward_kernels(False)
+sum_rows_of_many, mean_rows_of_many = forward_kernels(True)
+
+
+def mean_rows_for(p: Plan) -> Any:
+    """The kernel for a plan."""
+    return mean_rows_of_many if p.kernel > DIRECT else mean_rows_of_few
 
 
 # --- backwards ---------------------------------------------------------------------------------------------------
@@ -226,40 +241,56 @@ def copy_row(gx: Any, at: int, width: int, count: int) -> None:
             store_part(gx, to + c, load_part_as(gx, at + c, width - c, gx), width - c)
 
 
-@kernel
-def mean_rows_back(g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
-    """The rows `first` to `last` of all planes of the gradient; the plan is `packed_back`: input rows see output rows.
+def backward_kernel(many: bool) -> Any:
+    """For windows of more than DIRECT taps, or for all others."""
+    along = spans if many else few_spans
 
-    Cell c of a row gets the sum over t of spread[c + before − t·step], where spread[j·stride] holds output j. In the
-    buffer everything is moved right by (taps − 1)·step, so that no index is negative and the taps run forwards.
-    """
-    line, windows, _ = unpacked(plan)
-    width, out, taps, stride, step = line.width, line.out, line.taps, line.stride, line.step
-    n, ahead, height = lanes(zero), max(taps - 1, 0) * step, windows.rows
-    space = np.zeros(ahead + (max(line.before + width, out * stride) if taps else 0) + (stride + 3) * n, zero.dtype)
-    sums, added, divisors = np.zeros(out + n, zero.dtype), np.zeros(out + n, zero.dtype), np.ones(out + n, zero.dtype)
-    for j in range(out):
-        divisors[j] = col_divisor[j]
-    buffer, total, some, by = address(space), address(sums), address(added), address(divisors)
-    g, gx, row_divisor = address(g), address(gx), address(row_divisor)
-    base, i = first // height * windows.plane, first % height
-    job = first
-    while job < last:
-        at = job * width
-        add_outputs(g, base, rows_of(windows, i), row_divisor, by, out, some, total)
-        if taps == 0 or (uses_up(taps) and stride >= taps):  # long windows that share no cell: each is filled
-            spread_unlike(total, gx, at, line, windows)
-        else:
-            if uses_up(taps):
-                fill(buffer, 0, len(space), 0)
-            spread_out(total, out, buffer, ahead, stride)
-            spans(buffer, line.before, gx, at, width, taps, step, 1)
-        alike = alike_after(windows, i, min(height - i, last - job) - 1)
-        copy_row(gx, at, width, alike)
-        job, i = job + 1 + alike, i + 1 + alike
-        if i == height:
-            i, base = 0, base + windows.plane
-    alive(space)
-    alive(sums)
-    alive(added)
-    alive(divisors)
+    @kernel
+    def mean_rows_back(
+        g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int
+    ) -> None:
+        """The rows `first` to `last` of all planes of the gradient; the plan is `packed_back`: input rows see output rows.
+
+        Cell c of a row gets the sum over t of spread[c + before − t·step], where spread[j·stride] holds output j. In the
+        buffer everything is moved right by (taps − 1)·step, so that no index is negative and the taps run forwards.
+        """
+        line, windows, _ = unpacked(plan)
+        width, out, taps, stride, step = line.width, line.out, line.taps, line.stride, line.step
+        n, ahead, height = lanes(zero), max(taps - 1, 0) * step, windows.rows
+        space = np.zeros(ahead + (max(line.before + width, out * stride) if taps else 0) + (stride + 3) * n, zero.dtype)
+        sums, added, divisors = np.zeros(out + n, zero.dtype), np.zeros(out + n, zero.dtype), np.ones(out + n, zero.dtype)
+        for j in range(out):
+            divisors[j] = col_divisor[j]
+        buffer, total, some, by = address(space), address(sums), address(added), address(divisors)
+        g, gx, row_divisor = address(g), address(gx), address(row_divisor)
+        base, i = first // height * windows.plane, first % height
+        job = first
+        while job < last:
+            at = job * width
+            add_outputs(g, base, rows_of(windows, i), row_divisor, by, out, some, total)
+            if taps == 0 or (many and uses_up(taps) and stride >= taps):  # long windows that share no cell: each is filled
+                spread_unlike(total, gx, at, line, windows)
+            else:
+                if many and uses_up(taps):
+                    fill(buffer, 0, len(space), 0)
+                spread_out(total, out, buffer, ahead, stride)
+                along(buffer, line.before, gx, at, width, taps, step, 1)
+            alike = alike_after(windows, i, min(height - i, last - job) - 1)
+            copy_row(gx, at, width, alike)
+            job, i = job + 1 + alike, i + 1 + alike
+            if i == height:
+                i, base = 0, base + windows.plane
+        alive(space)
+        alive(sums)
+        alive(added)
+        alive(divisors)
+
+    return mean_rows_back
+
+
+back_rows_of_few, back_rows_of_many = backward_kernel(False), backward_kernel(True)
+
+
+def mean_rows_back_for(p: Plan) -> Any:
+    """The kernel for the gradients of a plan."""
+    return back_rows_of_many if p.kernel > DIRECT else back_rows_of_few

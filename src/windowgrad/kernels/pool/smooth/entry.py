@@ -20,7 +20,7 @@ from windowgrad.geometry import Geometry
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
 from windowgrad.kernels.pool.blocks import COPIED, Block, blocks, cut_up
 from windowgrad.kernels.pool.layout import out_shape, planned_for
-from windowgrad.kernels.pool.mean.rows import mean_rows
+from windowgrad.kernels.pool.mean.rows import mean_rows_for
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.smooth import cells, chunks, long_rows, pairs, results
 from windowgrad.kernels.pool.smooth.strips import Scratch, StripPlan, groups, is_cut, over_cells, over_outputs, whole
@@ -184,7 +184,7 @@ def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
 
 def box_sums(p: Plan, planes: int, x: Array, y: Array) -> None:
     """y = the sum of each window of all planes, in float64, every term added and none taken away."""
-    mean_rows(x, y, *p.ones, SUMS, p.packed, 0, planes * p.pieces)
+    mean_rows_for(p)(x, y, *p.ones, SUMS, p.packed, 0, planes * p.pieces)
 
 
 def push(strip: StripPlan, x: Array, dx: Array, y: Array, beta: float, planes: int, scratch: Scratch) -> None:
