@@ -77,6 +77,7 @@ def calls(dtype: str) -> Iterator[First]:
     yield from convolutions(x, dtype)
     yield from differentiated("relu", x, "wg.relu(x)", ("x",))
     yield from differentiated("pad", x, "wg.pad(x, (1, 2))", ("x",))
+    yield from differentiated("unpad", x, "wg.unpad(x, (1, 2))", ("x",))
     for mode in ("reflect", "replicate", "circular"):
         yield from differentiated(f"pad {mode}", x, f"wg.pad(x, (1, 2), {mode!r})", ("x",))
     yield from networks(x, dtype)

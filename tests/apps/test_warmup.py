@@ -15,12 +15,35 @@ import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 
+from support.paths import BENCHMARKS
 from windowgrad import kernels
 from windowgrad.errors import OptionError
 from windowgrad.kernels.runtime.jit import KernelCache
+from windowgrad.ops import OPS
 from windowgrad.warmup import steps, workers
 
 COMMAND = [sys.executable, "-c", "from windowgrad.cli import main; main()", "warmup"]
+FIRST_CALLS = f"""
+import sys
+sys.path.insert(0, {str(BENCHMARKS)!r})
+import numpy as np, windowgrad as wg
+from cold_start import calls
+wg.set_num_threads(2)
+for first in calls("float32"):
+    names = {{"np": np, "wg": wg}}
+    exec(first.setup, names)
+    exec(first.call, names)
+    print(first.call)
+"""
+"""The calls of `benchmarks/cold_start.py`, which are those of every operator and rule."""
+WITHOUT_FAMILY = {
+    "sharp_smooth_max_pool": "smooth_max_pool2d(x, 3, 2, 1, beta=beta)",
+    "max_unpool": "max_unpool2d",
+    "pad": "pad(x, (1, 2))",
+    "extend": "pad(x, (1, 2), 'reflect')",
+    "unpad": "unpad",
+}
+"""Operators that the table names no public function of, and how they are called."""
 CALL = "import numpy as np, windowgrad as wg; print(wg.max_pool2d(np.arange(16, dtype=np.int8).reshape(4, 4), 2).tolist())"
 
 
@@ -41,13 +64,17 @@ def test_kernels_are_compiled_once_and_a_later_process_compiles_nothing(tmp_path
     assert f"compiled {len(kept)} kernels" in first.stdout
     again = warmup(tmp_path, "--dtype", "float32")
     assert "nothing to compile" in again.stdout
-    code = (
+    small = (
         "import numpy as np, windowgrad as wg\nx = np.ones((2, 9, 9), np.float32)\n"
         "wg.max_pool2d(x, 2); wg.avg_pool2d(x, 3, 1, 1); wg.smooth_max_pool2d(x, 2, beta=2.0)\n"
         "wg.max_pool2d(x, 3, return_indices=True); wg.global_avg_pool2d(x)"
     )
-    subprocess.run([sys.executable, "-c", code], env=environment(tmp_path), check=True)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.kernel")} == kept
+    for code in (small, FIRST_CALLS):
+        done = subprocess.run([sys.executable, "-c", code], env=environment(tmp_path), check=True, stdout=-1, text=True)
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.kernel")} == kept
+    for name, op in OPS.items():
+        families = [family.name for family in op.facts.families] or [WITHOUT_FAMILY[name]]
+        assert [family for family in families if f"wg.{family}" not in done.stdout] == [], name
 
 
 @pytest.mark.parametrize("name", ["float12", "complex64", "object", ""])

@@ -50,6 +50,7 @@ CONVOLUTIONS: dict[str, tuple[int, int, int, Sliding, int]] = {
     "depthwise, 5×5": (16, 16, 16, Sliding((5, 5), 1, 2), 21),
     "depthwise, 5×5, many channels": (32, 32, 32, Sliding((5, 5), 1, 2), 21),
     "depthwise, 5×5, few channels": (2, 2, 2, Sliding((5, 5), 1, 2), 21),
+    "depthwise, on several threads": (16, 16, 16, Sliding((3, 3), 1, 1), 40),
     "depthwise, large planes": (2, 2, 2, Sliding((3, 3), 1, 1), 300),
     "depthwise, far apart": (2, 2, 2, Sliding((3, 3), 1, 40, 40), 5),
     "a filter": (1, 1, 1, Sliding((3, 3), 1, 1), 21),

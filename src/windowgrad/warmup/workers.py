@@ -75,7 +75,7 @@ class Worker(threading.Thread):
             stdout=subprocess.PIPE,
             stderr=self.printed,
             text=True,
-            env=os.environ | {"WINDOWGRAD_NUM_THREADS": "1"},
+            env=os.environ | {"WINDOWGRAD_NUM_THREADS": "2"},  # what shares a kernel among threads is compiled too
             start_new_session=True,
         )
 
