@@ -26,7 +26,7 @@ from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, divisor, padded_
 from windowgrad.kernels.pool.masked.fill import small_mask
 from windowgrad.kernels.pool.mean.entry import goes_by_axes, sees_all, sums
 from windowgrad.kernels.pool.mean.lanes import takes_lanes
-from windowgrad.kernels.pool.mean.rows import sum_rows_of_many
+from windowgrad.kernels.pool.mean.rows import mean_rows_of_many
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.runtime.threads import run
@@ -187,7 +187,7 @@ def mean_planes(
             if own:
                 packed(masks, at, into, some * plane, weight, plane)
                 weight *= base
-        sum_rows_of_many(cells, found, row_ones, col_ones, zero, plan, 0, (some + own) * pieces)
+        mean_rows_of_many(cells, found, row_ones, col_ones, zero, plan, 0, (some + own) * pieces)
         weight = 1.0
         for i in range(some):
             to = (low + i) * plane_out

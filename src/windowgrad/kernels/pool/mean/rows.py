@@ -92,12 +92,12 @@ def sum_again(
         y[piece.at + i] = total / (row_divisor * col_divisor[j])
 
 
-def forward_kernels(many: bool) -> tuple[Any, Any]:
-    """(for kernels that make x themselves, for Python); for windows of more than DIRECT taps, or for all others."""
+def forward_kernel(many: bool) -> Any:
+    """For windows of more than DIRECT taps, or for all others."""
     along = spans if many else few_spans
 
-    @helper
-    def sum_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
+    @kernel
+    def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
         """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; sums as `zero`."""
         line, windows, size = unpacked(plan)
         taps, step, stride = line.taps, line.step, line.stride
@@ -137,16 +137,10 @@ def forward_kernels(many: bool) -> tuple[Any, Any]:
         alive(totals)
         alive(divisors)
 
-    @kernel
-    def mean_rows(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
-        """The same, from Python."""
-        sum_rows(x, y, row_divisor, col_divisor, zero, plan, first, last)
-
-    return sum_rows, mean_rows
+    return mean_rows
 
 
-sum_rows_of_few, mean_rows_of_few = forward_kernels(False)
-sum_rows_of_many, mean_rows_of_many = forward_kernels(True)
+mean_rows_of_few, mean_rows_of_many = forward_kernel(False), forward_kernel(True)
 
 
 def mean_rows_for(p: Plan) -> Any:
