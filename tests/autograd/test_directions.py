@@ -22,6 +22,8 @@ PIECEWISE = {
     "min pooling": lambda x: wg.min_pool1d(x, 3, 2, 1),
     "max pooling that splits ties": lambda x: wg.max_pool1d(x, 2, 1, ties="split"),
     "windows in the padding": lambda x: wg.max_pool1d(x, 2, 1, 2, dilation=5, ceil_mode=True),
+    "sums of magnitudes": lambda x: wg.lp_pool1d(x, 1, 3, 2, padding=1),
+    "all magnitudes that a mask leaves": lambda x: wg.global_lp_pool2d(x, 1, where=np.arange(4) != 1),
     "two axes": lambda x: wg.max_pool2d(x, 2, 1, 1),
     "adaptive pooling": lambda x: wg.adaptive_max_pool1d(x, 2),
     "global pooling": lambda x: wg.global_min_pool2d(x, keepdims=False),
@@ -92,6 +94,36 @@ def test_nan_ties_with_nan_and_an_empty_window_does_not_move():
     assert padded.tolist() == [0, 9, 0]
     none = wg.directional(lambda x: wg.max_pool1d(x, 1, 1, 0), (np.zeros((0, 3)),), (np.zeros((0, 3)),))[1]
     assert none.shape == (0, 3)
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3])
+@pytest.mark.parametrize("where", [None, np.array([True, True, True, False, True, True])], ids=["plain", "masked"])
+def test_a_norm_of_zeros_grows_as_the_norm_of_the_tangents(p, where):
+    """A norm is homogeneous: at 0 its difference quotient along dx is the norm of dx, for every t."""
+    x, dx = np.zeros(6), np.array([3.0, -4.0, 0.0, 7.0, -0.0, 2.0])
+
+    def f(x):
+        return wg.lp_pool1d(x, p, 2, where=where)
+
+    for way in (1, -1, 2):
+        assert wg.directional(f, (x,), (way * dx,))[1].tolist() == f(way * dx).tolist()
+        assert wg.jvp(f, (x,), (way * dx,))[1].tolist() == [0, 0, 0]
+    x[0] = 2.0  # only the other windows stay at 0
+    away = wg.directional(f, (x,), (dx,))[1]
+    assert away.tolist() == [7.0 if p == 1 else wg.jvp(f, (x,), (dx,))[1][0], *f(dx)[1:]]
+    nan = wg.directional(f, (np.full(2, np.nan),), (np.ones(2),))[1] if where is None else np.array([np.nan])
+    assert np.isnan(nan).all()
+    padded = wg.directional(lambda x: wg.lp_pool1d(x, p, 1, padding=1), (np.zeros(1),), (np.ones(1),))[1]
+    assert padded.tolist() == [0, 1, 0]
+
+
+def test_a_norm_of_any_scalars_and_under_another_differentiation():
+    zeros, dx = np.array([Fraction(0)] * 4), np.array([Fraction(n) for n in (3, -4, 0, -5)])
+    assert wg.directional(lambda x: wg.lp_pool1d(x, 2, 2), (zeros,), (dx,))[1].tolist() == [5, 5]
+    slope = wg.grad(lambda w: wg.sum(wg.directional(lambda x: wg.lp_pool1d(w * x, 2, 2), (np.zeros(2),), (np.ones(2),))[1]))
+    np.testing.assert_allclose(slope(3.0), np.sqrt(2))
+    single = wg.directional(lambda x: wg.lp_pool1d(x, 2, 2), (np.zeros(2, np.float32),), (np.ones(2, np.float32),))[1]
+    assert single.dtype == np.float32
 
 
 def test_constants_and_outer_differentiations_go_through():

@@ -1,7 +1,7 @@
 """The one-sided directional derivative: what (f(x + t·dx) − f(x)) ÷ t tends to for t > 0, also at ties and kinks.
 
 Where cells tie in a maximum, the one that grows fastest along dx wins for every small t, so the derivative is the greatest dx
-among the winners; of a minimum the least. It is positively homogeneous, not linear, so it has no adjoint: a transform of
+among the winners; of a minimum the least. A p-norm of zeros grows as the p-norm of dx. It is positively homogeneous, not linear, so it has no adjoint: a transform of
 functions, not a rule for ties. It composes: all these functions are Lipschitz, and everything else is differentiable.
 """
 
@@ -50,7 +50,7 @@ def moved_by(op: Op, params: Params, values: Sequence[Any], tangents: Sequence[A
     """How the result moves when the values begin to move along `tangents`; None if it does not."""
     if all(tangent is None for tangent in tangents):
         return None
-    rule: Callable[..., Any] | None = KINKS.get(op, along_windows if op.with_indices is not None else None)
+    rule = KINKS.get(op) or pooling_rule(op)
     if rule is None:
         return Step(op, "forward", params).push(values, tangents)
     filled = [still(x) if dx is None else dx for x, dx in zip(values, tangents, strict=True)]
@@ -105,6 +105,22 @@ def along_windows(op: Op, params: Any, xs: Sequence[Any], dxs: Sequence[Any]) ->
     rows = places.reshape(planes, places.size // max(planes, 1))
     found = index(ops.reshape(dx, (planes, math.prod(spatial))), (np.arange(planes)[:, None], np.maximum(rows, 0)))
     return ops.reshape(masked(rows >= 0, found), places.shape)
+
+
+def along_norms(op: Op, params: Any, xs: Sequence[Any], dxs: Sequence[Any]) -> Any:
+    """The derivative of a p-norm, and where that has a kink, the norm of the tangents: at 0, or for p = 1 wherever a cell is 0."""
+    (x,), (dx,) = xs, dxs
+    dy = Step(op, "forward", params).push(xs, dxs)
+    if params.norm_type == 1:
+        return ops.add(dy, run(op, "forward", params, masked(equal(x, 0), dx)))
+    return ops.where(equal(run(op, "forward", params, x), 0), run(op, "forward", params, dx), dy)
+
+
+def pooling_rule(op: Op) -> Callable[..., Any] | None:
+    """The rule of a pooling that is not differentiable everywhere."""
+    if op.with_indices is not None:
+        return along_windows
+    return along_norms if op.facts is not None and op.facts.partial_results == "p-norm" else None
 
 
 KINKS: dict[Op, Callable[..., Any]] = {

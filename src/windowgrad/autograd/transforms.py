@@ -38,8 +38,9 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
 def directional(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """(f(*primals), f′), the one-sided derivative along `tangents`: the limit of (f(x + t·dx) − f(x)) ÷ t from above, t → 0.
 
-    At ties of a maximum it is the greatest tangent among the winners (of a minimum the least), `relu` has max(dx, 0) at 0 and
-    `abs` |dx|, while `jvp` takes a fixed choice there. It is positively homogeneous in `tangents`, but not linear.
+    At ties of a maximum it is the greatest tangent among the winners (of a minimum the least), `relu` has max(dx, 0) at 0,
+    `abs` |dx| and a p-norm the norm of dx, while `jvp` takes a fixed choice there. It is positively homogeneous in `tangents`,
+    but not linear.
 
     >>> wg.directional(lambda x: wg.max_pool1d(x, 3), (np.array([2.0, 2.0, 1.0]),), (np.array([1.0, 5.0, 0.0]),))
     (array([2.]), array([5.]))
