@@ -1,8 +1,9 @@
 """The one-sided directional derivative: what (f(x + t·dx) − f(x)) ÷ t tends to for t > 0, also at ties and kinks.
 
 Where cells tie in a maximum, the one that grows fastest along dx wins for every small t, so the derivative is the greatest dx
-among the winners; of a minimum the least. A p-norm of zeros grows as the p-norm of dx. It is positively homogeneous, not linear, so it has no adjoint: a transform of
-functions, not a rule for ties. It composes: all these functions are Lipschitz, and everything else is differentiable.
+among the winners; of a minimum the least. A p-norm of zeros grows as the p-norm of dx. It is positively homogeneous, not
+linear, so it has no adjoint: a transform of functions, not a rule for ties. It composes: all these functions are Lipschitz,
+and everything else is differentiable.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def along_windows(op: Op, params: Any, xs: Sequence[Any], dxs: Sequence[Any]) ->
 
 
 def along_norms(op: Op, params: Any, xs: Sequence[Any], dxs: Sequence[Any]) -> Any:
-    """The derivative of a p-norm, and where that has a kink, the norm of the tangents: at 0, or for p = 1 wherever a cell is 0."""
+    """The derivative of a p-norm, and at its kinks the norm of the tangents: at 0, and for p = 1 wherever a cell is 0."""
     (x,), (dx,) = xs, dxs
     dy = Step(op, "forward", params).push(xs, dxs)
     if params.norm_type == 1:
