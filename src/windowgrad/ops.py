@@ -94,6 +94,12 @@ def masked_lp() -> Kernels:
     return Kernels(sums.lp_forward, sums.lp_jvp, sums.lp_vjp)
 
 
+def masked_sharp() -> Kernels:
+    from windowgrad.kernels.pool.masked import sharp
+
+    return Kernels(sharp.sharp_forward, sharp.sharp_jvp, sharp.sharp_vjp)
+
+
 def conv_kernels() -> Kernels:
     from windowgrad.kernels.conv import entry
 
@@ -379,7 +385,13 @@ LP = Facts(
     kernel_options=((1,), (2,), (3,), (7,)),
 )
 SHARP = Facts(
-    sharp_kernels, float_of_first, writes_out=False, chooses_gradients=True, derivative_reads=("x", "beta"), kernel_options=()
+    sharp_kernels,
+    float_of_first,
+    writes_out=False,
+    masked=masked_sharp,
+    chooses_gradients=True,
+    derivative_reads=("x", "beta"),
+    kernel_options=(),
 )
 CONVOLUTION = Facts(
     conv_kernels,

@@ -175,13 +175,19 @@ class SmoothParams(PoolParams):
 
 @dataclass(frozen=True)
 class SharpParams(PoolParams):
-    """The same with β as an input: one number, or one for each entry of the axis before the windows."""
+    """The same with β as an input: one number, or one for each entry of the axis before the windows.
+
+    `order` k is 0, except for what higher derivatives are made of: there the result is E[(x − y)ᵏ] under the softmax weights
+    instead of y, the smooth maximum (`spec/sharpness.py`).
+    """
 
     count_include_pad: bool = True
+    order: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "count_include_pad", flag("count_include_pad", self.count_include_pad))
+        object.__setattr__(self, "order", as_int("order", self.order, 0))
 
     @property
     def kept_axes(self) -> int:
@@ -194,7 +200,7 @@ class SharpParams(PoolParams):
         if beta and beta != lead[-1:]:
             each = f" or ({show(lead[-1])},), one for each entry of the axis before the windows" if lead else ""
             raise WindowError(f"beta of shape {show(beta)}: must be (){each}")
-        return self.geometry.out_shape(x)
+        return super().out_shape(x)
 
     def check_dtypes(self, *dtypes: np.dtype[Any]) -> None:
         if dtypes[1].kind == "b":

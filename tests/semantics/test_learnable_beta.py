@@ -158,11 +158,6 @@ def test_what_is_wrong_with_a_beta_is_said(beta, text):
         wg.smooth_max_pool2d(X, 2, beta=beta)
 
 
-def test_out_is_not_written_with_an_array_as_beta():
-    with pytest.raises(wg.KindError, match="out: not supported with an array as beta"):
-        wg.smooth_max_pool2d(X, 5, beta=np.array(1.0), out=np.empty((2, 3, 1, 1)))
-
-
 # --- other arrays ---------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,18 +16,18 @@ from windowgrad.params import Mask, MaxParams, PoolParams
 from windowgrad.spec.op import Op
 
 
-def masked(op: Op, params: PoolParams, x: Any, where: Any, out: Any, return_indices: bool) -> Any:
-    """The result over the cells where `where` is True and x, if it is a masked array, is not masked.
+def masked(op: Op, params: PoolParams, x: Any, where: Any, out: Any, return_indices: bool, *more: Any) -> Any:
+    """The result over the cells where `where` is True and x, if it is a masked array, is not masked; `more` arrays beside x.
 
     Of a masked array it is one too, masked where a window has no cell left.
     """
     if not is_masked(x):
-        return pooled(op, replace(params, where=as_mask(where, x)), x, out, return_indices)
+        return pooled(op, replace(params, where=as_mask(where, x)), (x, *more), out, return_indices)
     if out is not None:
         raise KindError("out: not supported with a masked array")
     there = ~np.ma.getmaskarray(x)
     left = there if where is None else there & as_mask(where, x).over(x.shape)
-    result = pooled(op, replace(params, where=Mask(left)), x.data, None, return_indices)
+    result = pooled(op, replace(params, where=Mask(left)), (x.data, *more), None, return_indices)
     nothing = ~some_left(params, left)
     if return_indices:
         y, index = result
@@ -45,9 +46,9 @@ def as_mask(where: Any, x: Any) -> Mask:
     return Mask(array.copy() if keeps else array)
 
 
-def pooled(op: Op, params: PoolParams, x: Any, out: Any, return_indices: bool) -> Any:
+def pooled(op: Op, params: PoolParams, arrays: Sequence[Any], out: Any, return_indices: bool) -> Any:
     rule = op.with_indices if return_indices and op.with_indices is not None else op.forward
-    return rule(params, x) if out is None else rule(params, x, out=out)
+    return rule(params, *arrays) if out is None else rule(params, *arrays, out=out)
 
 
 def some_left(params: PoolParams, left: Any) -> Any:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.errors import KindError
+from windowgrad.arguments import is_masked
+from windowgrad.functional.masks import masked
 from windowgrad.ops import called
 from windowgrad.params import SharpParams
 from windowgrad.spec.op import Op
@@ -21,8 +22,7 @@ def is_array(beta: Any) -> bool:
 
 
 def sharpened(label: str, params: SharpParams, x: Any, beta: Any, out: Any, where: Any) -> Any:
-    for name, given in (("out", out), ("where", where)):
-        if given is not None:
-            raise KindError(f"{name}: not supported with an array as beta")
     op: Op = operator(label)
-    return op.forward(params, x, beta)
+    if where is not None or is_masked(x):
+        return masked(op, params, x, where, out, False, beta)
+    return op.forward(params, x, beta) if out is None else op.forward(params, x, beta, out=out)

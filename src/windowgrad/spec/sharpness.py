@@ -1,17 +1,21 @@
 """Smooth maximum whose β is an input with a derivative: one number, or one for each channel (the axis before the windows).
 
-∂y/∂β = (E[x] − y)/β, where E is the mean under the softmax weights, padded zeros included where they count. It is computed
-as (E[x − top] − log(total)/β)/β: both terms have the same sign, so nothing cancels. A cell of weight 0 adds nothing.
+∂y/∂β = E[x − y]/β, where E is the mean under the softmax weights, padded zeros included where they count. x − y is computed
+as (x − top) − log(total)/β: both terms have the same sign, so nothing cancels. A cell of weight 0 adds nothing.
+
+Higher derivatives are made of B_k = E[(x − y)ᵏ], which is the forward rule of an `order` k ≥ 1: nothing cancels in it, however
+far from 0 the cells are (`sharpness_curve`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from windowgrad.params import SharpParams, SmoothParams
 from windowgrad.spec import logsumexp
 from windowgrad.spec.logsumexp import weigh
 from windowgrad.spec.op import Op
+from windowgrad.spec.powers import whole_power
 from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, log, windows, zero_of, zeros
 from windowgrad.spec.sharpness_curve import curve, curve_back
 
@@ -29,25 +33,55 @@ def record_of(found: tuple[list[SmoothParams], int], window: Window) -> tuple[Sm
     return records[channel], channel
 
 
-def slope(params: SmoothParams, x: Array, window: Window) -> Any:
-    """∂y/∂β of one window; 0 if it has no cell."""
+class Share(NamedTuple):
+    """A cell: its softmax weight p, and u = x − y."""
+
+    weight: Any
+    distance: Any
+
+    def power(self, k: int) -> Any:
+        """p·uᵏ; 0 if it weighs nothing."""
+        return self.weight * whole_power(self.distance, k) if k and self.weight != 0 else self.weight
+
+
+def shares(params: SmoothParams, x: Array, window: Window) -> tuple[list[Share], list[Share]]:
+    """(the cells, all that counts in the mean: padded zeros as one share too)"""
     top, weights, total = weigh(params, x, window)
-    if not window.taps and not (params.count_include_pad and window.padded):
-        return zero_of(x)
-    nought = zero_of(x)
-    terms = [weight * gap(x[tap], top) for tap, weight in zip(window.taps, weights, strict=True) if weight != 0]
-    if params.count_include_pad and window.padded:
-        weight = exp(params.beta * gap(nought, top))
-        terms += [window.padded * weight * gap(nought, top)] if weight != 0 else []
-    return divide(divide(sum(terms, start=nought), total) - log(total) / params.beta, params.beta)
+    below = [gap(x[tap], top) for tap in window.taps]
+    padded = window.padded if params.count_include_pad else 0
+    if padded:
+        zero = gap(zero_of(x), top)
+        below, weights = [*below, zero], [*weights, padded * exp(params.beta * zero)]
+    depth = log(total) / params.beta if below else 0
+    found = [Share(divide(weight, total), each - depth) for weight, each in zip(weights, below, strict=True)]
+    return found[: len(window.taps)], found
+
+
+def moment(x: Array, found: list[Share], k: int) -> Any:
+    """B_k; 0 if there is no cell."""
+    return sum((share.power(k) for share in found), start=zero_of(x))
 
 
 def forward(params: SharpParams, x: Any, beta: Any) -> Array:
+    """y, or B_k."""
     x, beta = cells(x), cells(beta)
     y, found = zeros(params.out_shape(x.shape, beta.shape), like=x), sharpened(params, x, beta)
     for window in windows(params.geometry, x.shape, params.where):
-        y[window.out] = logsumexp.value(record_of(found, window)[0], x, window)
+        record, _ = record_of(found, window)
+        k = params.order
+        y[window.out] = moment(x, shares(record, x, window)[1], k) if k else logsumexp.value(record, x, window)
     return y
+
+
+def slopes(params: SmoothParams, x: Array, window: Window, k: int) -> tuple[list[Any], Any]:
+    """(the derivative in each cell, that in β): of y the weight and B_1/β."""
+    seen, every = shares(params, x, window)
+    mean, beta = moment(x, every, 1), params.beta
+    if not k:
+        return [share.weight for share in seen], divide(mean, beta)
+    same, less, more = (moment(x, every, order) for order in (k, k - 1, k + 1))
+    by_cell = [beta * (share.power(k) - share.weight * same) + k * (share.power(k - 1) - share.weight * less) for share in seen]
+    return by_cell, more - mean * same - k * divide(mean, beta) * less
 
 
 def jvp(params: SharpParams, x: Any, beta: Any, dx: Any, dbeta: Any) -> Array:
@@ -55,10 +89,10 @@ def jvp(params: SharpParams, x: Any, beta: Any, dx: Any, dbeta: Any) -> Array:
     dy, found = zeros(params.out_shape(x.shape, beta.shape), like=dx), sharpened(params, x, beta)
     for window in windows(params.geometry, x.shape, params.where):
         record, channel = record_of(found, window)
-        _, weights, total = weigh(record, x, window)
-        for tap, weight in zip(window.taps, weights, strict=True):
-            dy[window.out] += divide(weight, total) * dx[tap]
-        dy[window.out] += slope(record, x, window) * dbeta.reshape(-1)[channel]
+        by_cell, by_beta = slopes(record, x, window, params.order)
+        for tap, part in zip(window.taps, by_cell, strict=True):
+            dy[window.out] += part * dx[tap]
+        dy[window.out] += by_beta * dbeta.reshape(-1)[channel]
     return dy
 
 
@@ -67,10 +101,10 @@ def vjp(params: SharpParams, x: Any, beta: Any, g: Any) -> tuple[Array, Array]:
     gx, gbeta, found = zeros(x.shape, like=g), zeros(beta.shape, like=g), sharpened(params, x, beta)
     for window in windows(params.geometry, x.shape, params.where):
         record, channel = record_of(found, window)
-        _, weights, total = weigh(record, x, window)
-        for tap, weight in zip(window.taps, weights, strict=True):
-            gx[tap] += divide(weight, total) * g[window.out]
-        gbeta.reshape(-1)[channel] += slope(record, x, window) * g[window.out]
+        by_cell, by_beta = slopes(record, x, window, params.order)
+        for tap, part in zip(window.taps, by_cell, strict=True):
+            gx[tap] += part * g[window.out]
+        gbeta.reshape(-1)[channel] += by_beta * g[window.out]
     return gx, gbeta
 
 

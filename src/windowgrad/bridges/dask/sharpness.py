@@ -6,6 +6,7 @@ The gradient of β is the sum of those of the blocks, in their order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,10 @@ import numpy as np
 from windowgrad.bridges.dask.kinds import derivative, pushed
 from windowgrad.dispatch import run
 from windowgrad.ops import meaning
-from windowgrad.params import SharpParams
+from windowgrad.params import Mask, SharpParams
 from windowgrad.spec.op import Op
+
+da_: Any = da  # Dask has few types
 
 
 def compute(op: Op, rule: str, params: SharpParams, arrays: Sequence[Any], needs: Sequence[bool] | None) -> Any:
@@ -30,13 +33,16 @@ def compute(op: Op, rule: str, params: SharpParams, arrays: Sequence[Any], needs
     x = x.rechunk(chunks)
     beta = beta.rechunk((chunks[lead - 1],) if beta.ndim else ())
     known = [x, inside, beta, numbers]
+    if params.where is not None:  # its part of a block comes last of what is known
+        mask = da_.broadcast_to(da_.asarray(params.where.array), x.shape).rechunk(chunks)
+        known, params = [*known, mask, inside], replace(params, where=None)
     if rule == "vjp":
         g = arrays[2].rechunk((*chunks[:lead], *out[lead:]))
         by_x, by_beta = (True, True) if needs is None else needs
         gx = gb = None
         if by_x:
             dtype = derivative(x.dtype, g.dtype)
-            pull = partial(block, op.name, rule, params, 0)
+            pull = partial(block, op.name, rule, params, len(known) > 4, 0)
             gx = blocks(pull, inside, *known, g, outside, dtype=dtype, concatenate=True)
         if by_beta:
             gb = total(op, params, lead, known, (g, outside), derivative(beta.dtype, g.dtype))
@@ -44,7 +50,7 @@ def compute(op: Op, rule: str, params: SharpParams, arrays: Sequence[Any], needs
     rest: list[Any] = []
     if rule == "jvp":
         rest = [arrays[2].rechunk(chunks), inside, arrays[3].rechunk(beta.chunks), numbers]
-    function, dtype = partial(block, op.name, rule, params, None), pushed(op, rule, arrays)
+    function, dtype = partial(block, op.name, rule, params, len(known) > 4, None), pushed(op, rule, arrays)
     return blocks(function, outside, *known, *rest, new_axes=new, dtype=dtype, concatenate=True)
 
 
@@ -55,7 +61,7 @@ def blocks(*given: Any, **options: Any) -> Any:
 def total(op: Op, params: SharpParams, lead: int, known: list[Any], given: tuple[Any, Any], dtype: Any) -> Any:
     """The gradient of β: one row of sums for each block, added."""
     beta = known[2]
-    pull = partial(block, op.name, "vjp", params, 1, lead)
+    pull = partial(block, op.name, "vjp", params, len(known) > 4, 1, lead)
     rows = blocks(
         pull,
         tuple(range(lead)),
@@ -68,12 +74,14 @@ def total(op: Op, params: SharpParams, lead: int, known: list[Any], given: tuple
     return rows.sum(axis=tuple(range(lead - (1 if beta.ndim else 0)))).astype(dtype)
 
 
-def block(name: str, rule: str, params: SharpParams, place: int | None, *arrays: Any) -> Any:
+def block(name: str, rule: str, params: SharpParams, has_mask: bool, place: int | None, *arrays: Any) -> Any:
     """One rule on the planes of a block; of a vjp the gradient at `place`, with an axis of length 1 for each that is summed."""
+    given = list(arrays[1:] if place == 1 else arrays)
+    if has_mask:
+        params = replace(params, where=Mask(given.pop(2)))
     if place != 1:
-        found = run(meaning(name), rule, params, *arrays, needs=None if place is None else (True, False))
+        found = run(meaning(name), rule, params, *given, needs=None if place is None else (True, False))
         return found if place is None else found[0]
-    lead, *given = arrays
     wide = [each if each.dtype == object else each.astype(np.float64) for each in given]
     found = run(meaning(name), rule, params, *wide, needs=(False, True))[1]
-    return found.reshape((1,) * (lead - found.ndim) + found.shape)
+    return found.reshape((1,) * (arrays[0] - found.ndim) + found.shape)

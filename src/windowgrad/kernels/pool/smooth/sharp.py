@@ -1,13 +1,13 @@
 """Smooth maximum with β as an array, on NumPy numbers.
 
 The value and the derivative in x of a channel are those of the kernels for a number β, called once for all channels that have
-the same β: bit for bit what a number gives. The derivative in β is NumPy in float64: over the taps of a window, all windows at
-once, or over the windows, all taps at once, whichever is fewer.
+the same β: bit for bit what a number gives. The derivative in β, and the rules of a higher order, are sums of `moments`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,53 +15,73 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, float_of
 from windowgrad.errors import OptionError, WindowgradError
 from windowgrad.kernels.arrays import Array
-from windowgrad.kernels.pool.gather import by_taps, by_windows, in_a_row, is_shallow, padded_cells, real_cells
+from windowgrad.kernels.pool.gather import in_a_row
 from windowgrad.kernels.pool.smooth.entry import smooth_forward, smooth_jvp, smooth_vjp
-from windowgrad.params import SharpParams, SmoothParams
+from windowgrad.kernels.pool.smooth.moments import Moments
+from windowgrad.params import Mask, SharpParams, SmoothParams
+
+Rule = Callable[..., Any]
 
 
 def record(params: SharpParams, beta: float, place: tuple[int, ...]) -> SmoothParams:
     try:
-        return SmoothParams(params.geometry, beta, params.count_include_pad)
+        return SmoothParams(params.geometry, beta, params.count_include_pad, where=params.where)
     except WindowgradError as error:  # name the entry
         raise OptionError(str(error).replace("beta=", f"beta{list(place) if place else ''}=", 1)) from None
 
 
-def by_channel(params: SharpParams, beta: Array, compute: Callable[..., Array], *arrays: Array) -> Array:
-    """`compute(record, *arrays)` of the channels with the same β together."""
+def by_channel(params: SharpParams, beta: Array, compute: Rule, x: Array, *more: Array) -> Array:
+    """`compute(record, x, *more)` of the channels with the same β together."""
     numbers = [float(each) for each in beta.reshape(-1)]
     records = [record(params, number, (i,) * beta.ndim) for i, number in enumerate(numbers)]
     if not records or len(set(numbers)) == 1:
-        return compute(records[0] if records else record(params, 1.0, ()), *arrays)
-    channel = arrays[0].ndim - params.geometry.rank - 1
+        return np.asarray(compute(records[0] if records else record(params, 1.0, ()), x, *more))
+    channel = x.ndim - params.geometry.rank - 1
     parts, order = [], []
     for number in dict.fromkeys(numbers):
         which = [i for i, each in enumerate(numbers) if each == number]
-        parts.append(compute(records[which[0]], *(array.take(which, channel) for array in arrays)))
+        some = records[which[0]]
+        if some.where is not None:
+            some = replace(some, where=Mask(some.where.over(x.shape).take(which, channel)))
+        parts.append(compute(some, *(array.take(which, channel) for array in (x, *more))))
         order += which
     return np.concatenate(parts, channel).take(np.argsort(order), channel)
 
 
-def sharp_forward(params: SharpParams, x: Array, beta: Array) -> Array:
-    return by_channel(params, beta, smooth_forward, x)
+def sharp_forward(params: SharpParams, x: Array, beta: Array, smooth: Rule = smooth_forward) -> Array:
+    """`smooth` is the rule for a number β."""
+    if not params.order:
+        return by_channel(params, beta, smooth, x)
+    found = Moments(params, x, beta).mean(params.order)
+    return found.reshape(params.out_shape(x.shape, beta.shape)).astype(float_of(x.dtype), copy=False)
 
 
-def sharp_jvp(params: SharpParams, x: Array, beta: Array, dx: Array, dbeta: Array) -> Array:
-    dy = by_channel(params, beta, smooth_jvp, x, dx)
-    if not dbeta.any():
-        return dy
-    wide = dy.astype(np.float64) + over_outputs(params, dbeta.astype(np.float64)) * slopes(params, x, beta)
+def sharp_jvp(params: SharpParams, x: Array, beta: Array, dx: Array, dbeta: Array, smooth: Rule = smooth_jvp) -> Array:
+    by_beta, k, out = bool(dbeta.any()), params.order, params.out_shape(x.shape, beta.shape)
+    if not k and not by_beta:
+        return by_channel(params, beta, smooth, x, dx)
+    moments = Moments(params, x, beta)
+    dy = moments.push(k, dx).reshape(out) if k else by_channel(params, beta, smooth, x, dx).astype(np.float64)
+    if by_beta:
+        dy += over_outputs(params, dbeta.astype(np.float64)) * moments.slope(k).reshape(out)
     dtype: Any = derivative_of(float_of(x.dtype), dx.dtype)
-    return np.asarray(wide, dtype=dtype)
+    return np.asarray(dy, dtype=dtype)
 
 
 def sharp_vjp(
-    params: SharpParams, x: Array, beta: Array, g: Array, needs: Sequence[bool] = (True, True)
+    params: SharpParams, x: Array, beta: Array, g: Array, needs: Sequence[bool] = (True, True), smooth: Rule = smooth_vjp
 ) -> tuple[Array | None, Array | None]:
-    gx = by_channel(params, beta, lambda *given: smooth_vjp(*given)[0], x, g) if needs[0] else None
+    k, gx = params.order, None
+    if needs[0] and not k:
+        gx = by_channel(params, beta, lambda *given: smooth(*given)[0], x, g)
+    if not needs[1] and not k:
+        return gx, None
+    moments = Moments(params, x, beta)
+    if needs[0] and k:
+        gx = moments.pull(k, g.astype(np.float64)).astype(derivative_of(x.dtype, g.dtype))
     if not needs[1]:
         return gx, None
-    weighted = g.astype(np.float64) * slopes(params, x, beta)
+    weighted = g.astype(np.float64) * moments.slope(k).reshape(g.shape)
     channel = weighted.ndim - params.kept_axes - 1
     rows = np.moveaxis(weighted, channel, 0) if beta.ndim else weighted[None]
     sums = in_a_row(np.ascontiguousarray(rows), rows.ndim - 1).sum(-1)
@@ -70,54 +90,3 @@ def sharp_vjp(
 
 def over_outputs(params: SharpParams, beta: Array) -> Array:
     return beta.reshape((*beta.shape, *(1,) * params.kept_axes)) if beta.ndim else beta
-
-
-# --- the derivative in β -----------------------------------------------------------------------------------------
-
-
-def slopes(params: SharpParams, x: Array, beta: Array) -> Array:
-    """∂y/∂β of every window. With z = ±x the top of a window is its greatest z, and β is positive."""
-    geometry, numbers = params.geometry, beta.astype(np.float64)
-    _, spatial = geometry.split(x.shape)
-    wide = numbers.reshape((*numbers.shape, *(1,) * geometry.rank)) if numbers.ndim else numbers
-    z = np.ascontiguousarray(np.sign(wide) * x.astype(np.float64))
-    padded = padded_cells(geometry, spatial) * params.count_include_pad
-    sums = sums_by_taps if is_shallow(geometry, spatial) else sums_by_windows
-    top, total, moment = sums(params, z, abs(wide), np.where(padded > 0, 0.0, -np.inf))
-    weight, moved = weighed(np.zeros(()), top, abs(wide))
-    total, moment = total + np.where(padded > 0, padded * weight, 0.0), moment + np.where(padded > 0, padded * moved, 0.0)
-    found = (moment / total - np.log(total) / abs(wide)) / abs(wide)
-    return np.where(padded + real_cells(geometry, spatial) > 0, found, 0.0).reshape(params.out_shape(x.shape, beta.shape))
-
-
-def sums_by_taps(params: SharpParams, z: Array, beta: Array, zeros: Array) -> tuple[Array, Array, Array]:
-    """(top, sum of weights, sum of weights times how far each cell is below the top) of all windows; `zeros` is a cell more."""
-    lead, spatial = params.geometry.split(z.shape)
-    top = np.broadcast_to(zeros, lead + zeros.shape)
-    for cells, there in by_taps(params.geometry, spatial):
-        top = np.where(there, np.maximum(top, z[cells]), top)
-    total, moment = np.zeros(top.shape), np.zeros(top.shape)
-    for cells, there in by_taps(params.geometry, spatial):
-        weight, moved = weighed(z[cells], top, beta)
-        total, moment = total + np.where(there, weight, 0.0), moment + np.where(there, moved, 0.0)
-    return top, total, moment
-
-
-def sums_by_windows(params: SharpParams, z: Array, beta: Array, zeros: Array) -> tuple[Array, Array, Array]:
-    lead, spatial = params.geometry.split(z.shape)
-    top, total, moment = (np.empty(lead + zeros.shape) for _ in range(3))
-    sharp = beta.reshape(-1, 1) if beta.ndim else beta
-    for o, cells in by_windows(params.geometry, spatial):
-        block = in_a_row(z[cells], params.geometry.rank)
-        at: Any = (..., *o)
-        top[at] = np.maximum(block.max(-1, initial=-np.inf), zeros[o])
-        weight, moved = weighed(block, top[at][..., None], sharp)
-        total[at], moment[at] = weight.sum(-1), moved.sum(-1)
-    return top, total, moment
-
-
-def weighed(z: Array, top: Array, beta: Array) -> tuple[Array, Array]:
-    """(the weight of each cell, the weight times how far it is below the top); a weight of 0 times infinity is 0."""
-    below = np.where(z == top, 0.0, z - top)
-    weight = np.exp(beta * below)
-    return weight, np.where(weight == 0, 0.0, weight * below)
