@@ -1,5 +1,6 @@
 """A β with a derivative: its formula, padded zeros and weights of 0, both modes and second order, and every kind of array."""
 
+import math
 from decimal import Decimal, localcontext
 
 import dask.array as da
@@ -211,23 +212,50 @@ def test_dask_computes_it_block_by_block(f, name):
 # --- layers -----------------------------------------------------------------------------------------------------------
 
 
+LAYERS = {
+    "SmoothMaxPool": ((2, 2), "kernel_size=(2, 2)", lambda x, b: wg.smooth_max_pool2d(x, 2, beta=b)),
+    "AdaptiveSmoothMaxPool": ((2, 3), "output_size=(2, 3)", lambda x, b: wg.adaptive_smooth_max_pool2d(x, (2, 3), beta=b)),
+    "GlobalSmoothMaxPool": (2, "rank=2", lambda x, b: wg.global_smooth_max_pool2d(x, beta=b, keepdims=False)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize(("learn", "shape"), [(True, ()), ("channel", (3,))])
-def test_a_layer_has_beta_as_its_parameter(learn, shape):
-    layer = nn.SmoothMaxPool((2, 2), beta=1.5, learn_beta=learn)
+def test_a_layer_has_beta_as_its_parameter(name, learn, shape):
+    size, text, f = LAYERS[name]
+    layer = getattr(nn, name)(size, beta=1.5, learn_beta=learn)
     params = layer.init(np.random.default_rng(0), X.shape, np.float64)
     assert params["beta"].shape == shape
     assert set(params["beta"].flat) == {1.5}
-    assert layer(params, X).tobytes() == wg.smooth_max_pool2d(X, 2, beta=1.5).tobytes()
+    assert layer(params, X).tobytes() == f(X, 1.5).tobytes()
     gradient = wg.grad(lambda params: wg.sum(layer(params, X)))(params)["beta"]
     assert gradient.shape == shape
     assert (gradient < 0).all()
-    assert repr(layer) == f"SmoothMaxPool(kernel_size=(2, 2), beta=1.5, learn_beta={learn!r})"
+    assert repr(layer) == f"{name}({text}, beta=1.5, learn_beta={learn!r})"
+    assert f"{math.prod(shape)}  " in layer.summary(X.shape)
 
 
-def test_a_layer_that_does_not_learn_has_no_parameters():
-    assert nn.SmoothMaxPool((2, 2), beta=1.5).init(np.random.default_rng(0), X.shape) == {}
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_that_does_not_learn_has_no_parameters(name):
+    layer, size = getattr(nn, name), LAYERS[name][0]
+    assert layer(size, beta=1.5).init(np.random.default_rng(0), X.shape) == {}
     with pytest.raises(wg.OptionError, match=r'learn_beta=1: must be False, True or "channel"'):
-        nn.SmoothMaxPool((2, 2), beta=1.5, learn_beta=1)
+        layer(size, beta=1.5, learn_beta=1)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(("learn", "shape"), [(True, ()), (3, (3,))])
+def test_torch_layers_of_bins_and_of_everything(rank, learn, shape):
+    x = torch.tensor(np.random.default_rng(1).standard_normal((2, 3, *(5,) * rank)))
+    for kind, options in (("Adaptive", {"output_size": 2}), ("Global", {"keepdims": True}), ("Global", {"keepdims": False})):
+        layer = getattr(torch_nn, f"{kind}SmoothMaxPool{rank}d")(**options, beta=1.5, learn_beta=learn)
+        assert layer.beta.shape == shape
+        expected = getattr(wg, f"{kind.lower()}_smooth_max_pool{rank}d")(x, **options, beta=1.5)
+        y = layer.double()(x)
+        assert torch.equal(y, expected)
+        y.sum().backward()
+        assert (layer.beta.grad < 0).all()
+        assert repr(layer).endswith(f"beta={[1.5] * 3 if shape else 1.5}, learned)")
 
 
 def test_a_torch_layer_learns_beta():

@@ -17,7 +17,7 @@ from windowgrad.functional import conv, conv_transpose, pad
 from windowgrad.functional.records import window_of
 from windowgrad.functional.signatures import Named
 from windowgrad.nn.layer import Layer, Shape, making
-from windowgrad.nn.pooling import kernel_sizes, set_window, short
+from windowgrad.nn.pool import kernel_sizes, set_window, short
 from windowgrad.params import ConvParams, TransposeParams
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")

@@ -23,6 +23,9 @@ __all__ = [
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
+    "AdaptiveSmoothMaxPool1d",
+    "AdaptiveSmoothMaxPool2d",
+    "AdaptiveSmoothMaxPool3d",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
@@ -32,6 +35,9 @@ __all__ = [
     "ConvTranspose1d",
     "ConvTranspose2d",
     "ConvTranspose3d",
+    "GlobalSmoothMaxPool1d",
+    "GlobalSmoothMaxPool2d",
+    "GlobalSmoothMaxPool3d",
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
@@ -205,11 +211,21 @@ class ConvTranspose3d(_ConvTranspose, torch.nn.ConvTranspose3d):
     function = staticmethod(F.conv_transpose3d)
 
 
-class _SmoothMaxPool(torch.nn.Module):
+class _Smooth(torch.nn.Module):
     """Pooling that PyTorch does not have. `learn_beta`: whether β is a parameter; a number of channels makes one for each."""
 
     function: Any
 
+    def __init__(self, beta: float, learn_beta: bool | int) -> None:
+        super().__init__()
+        shape = () if isinstance(learn_beta, bool) else (learn_beta,)
+        self.beta = torch.nn.Parameter(torch.full(shape, float(beta))) if learn_beta else beta
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta.tolist()}, learned" if isinstance(self.beta, Tensor) else f"beta={self.beta}"
+
+
+class _SmoothMaxPool(_Smooth):
     def __init__(
         self,
         kernel_size: Any,
@@ -222,18 +238,40 @@ class _SmoothMaxPool(torch.nn.Module):
         beta: float,
         learn_beta: bool | int = False,
     ) -> None:
-        super().__init__()
+        super().__init__(beta, learn_beta)
         self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
-        shape = () if isinstance(learn_beta, bool) else (learn_beta,)
-        self.beta = torch.nn.Parameter(torch.full(shape, float(beta))) if learn_beta else beta
 
     def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
         options = self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.count_include_pad
         return self.function(input, *options, beta=self.beta)
 
     def extra_repr(self) -> str:
-        return f"{self.kernel_size}, stride={self.stride}, padding={self.padding}, beta={self.beta}"
+        return f"{self.kernel_size}, stride={self.stride}, padding={self.padding}, {super().extra_repr()}"
+
+
+class _AdaptiveSmoothMaxPool(_Smooth):
+    def __init__(self, output_size: Any, *, beta: float, learn_beta: bool | int = False) -> None:
+        super().__init__(beta, learn_beta)
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
+        return self.function(input, self.output_size, beta=self.beta)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}, {super().extra_repr()}"
+
+
+class _GlobalSmoothMaxPool(_Smooth):
+    def __init__(self, keepdims: bool = True, *, beta: float, learn_beta: bool | int = False) -> None:
+        super().__init__(beta, learn_beta)
+        self.keepdims = keepdims
+
+    def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
+        return self.function(input, keepdims=self.keepdims, beta=self.beta)
+
+    def extra_repr(self) -> str:
+        return f"keepdims={self.keepdims}, {super().extra_repr()}"
 
 
 class SmoothMaxPool1d(_SmoothMaxPool):
@@ -246,6 +284,30 @@ class SmoothMaxPool2d(_SmoothMaxPool):
 
 class SmoothMaxPool3d(_SmoothMaxPool):
     function = staticmethod(F.smooth_max_pool3d)
+
+
+class AdaptiveSmoothMaxPool1d(_AdaptiveSmoothMaxPool):
+    function = staticmethod(F.adaptive_smooth_max_pool1d)
+
+
+class AdaptiveSmoothMaxPool2d(_AdaptiveSmoothMaxPool):
+    function = staticmethod(F.adaptive_smooth_max_pool2d)
+
+
+class AdaptiveSmoothMaxPool3d(_AdaptiveSmoothMaxPool):
+    function = staticmethod(F.adaptive_smooth_max_pool3d)
+
+
+class GlobalSmoothMaxPool1d(_GlobalSmoothMaxPool):
+    function = staticmethod(F.global_smooth_max_pool1d)
+
+
+class GlobalSmoothMaxPool2d(_GlobalSmoothMaxPool):
+    function = staticmethod(F.global_smooth_max_pool2d)
+
+
+class GlobalSmoothMaxPool3d(_GlobalSmoothMaxPool):
+    function = staticmethod(F.global_smooth_max_pool3d)
 
 
 LAYERS = {theirs: globals()[name] for name in __all__ if (theirs := getattr(torch.nn, name, None)) is not None}
