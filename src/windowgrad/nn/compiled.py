@@ -71,6 +71,9 @@ class Compiled:
     def __repr__(self) -> str:
         return f"compile({self.model!r})"
 
+    def _repr_html_(self) -> str:
+        return self.model._repr_html_()
+
     def check(self, in_shape: Shape) -> None:
         """An error if an input of this shape does not fit the model, or the parameters do not."""
         self.model.out_shape(in_shape)

@@ -19,7 +19,7 @@ import numpy as np
 from windowgrad.arguments import ints, shape_of
 from windowgrad.errors import KindError, WindowError, WindowgradError, show
 from windowgrad.memory import refuse_unallocatable
-from windowgrad.nn.summary import Row, table
+from windowgrad.nn.summary import Row, Summary, listed, summed
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -81,10 +81,13 @@ class Layer(ABC):
         """
         return self(params, x), params
 
-    def summary(self, in_shape: Shape) -> str:
-        """A table of every layer's output shape, parameters and multiply-adds, with totals, to be printed."""
+    def summary(self, in_shape: Shape) -> Summary:
+        """A table of every layer's output shape, parameters and multiply-adds, with totals: a string, to be printed.
+
+        A notebook shows it as a table, and for a layer by itself, whose input is not known, the layers it is made of.
+        """
         shape = shape_given(in_shape)
-        return table(type(self).__name__, shape, self.rows(shape, ""))
+        return summed(type(self).__name__, shape, self.rows(shape, ""))
 
     def rows(self, in_shape: Shape, place: str) -> list[Row]:
         """The rows of the layer in the table; `place` is its position, as in `params`."""
@@ -92,6 +95,21 @@ class Layer(ABC):
         learnt = (size for name, size in self.sizes(in_shape).items() if name not in self.statistics)
         parameters = sum(map(math.prod, learnt))
         return [Row(place, repr(self), out, parameters, self.work(in_shape))]
+
+    @property
+    def parts(self) -> Mapping[str, Layer] | None:
+        """The layers it is made of, by their places in the parameters; None for a layer that computes by itself."""
+        return None
+
+    def _leaves(self, place: str) -> list[tuple[str, str]]:
+        """(place, layer) of every layer that computes by itself."""
+        if self.parts is None:
+            return [(place, repr(self))]
+        inside = (part._leaves(f"{place}.{name}" if place else name) for name, part in self.parts.items())
+        return [line for lines in inside for line in lines]
+
+    def _repr_html_(self) -> str:
+        return listed(type(self).__name__, self._leaves("")).html()
 
     def __repr__(self) -> str:
         return described(self, repr)

@@ -47,6 +47,11 @@ class Sequential(Layer):
         """A layer, or a `Sequential` of some; its parameters are the same entry, or slice, of `params`."""
         return Sequential(*self.layers[place]) if isinstance(place, slice) else self.layers[place]
 
+    @property
+    def parts(self) -> dict[str, Layer]:
+        """The layers by their places, as in the parameters."""
+        return {str(place): layer for place, layer in enumerate(self.layers)}
+
     def result(self, shape: Shape) -> Shape:
         for place, layer in enumerate(self.layers):
             with self._at(place):
