@@ -42,6 +42,8 @@ def as_mask(where: Any, x: Any) -> Mask:
     if type(where) is type(x) and is_lazy(type(x)):
         return Mask(where, lazy=True)
     array = constant("where", where)
+    if isinstance(array, Mask):
+        return array
     keeps = isinstance(array, np.ndarray) and array is where and type(x) is not np.ndarray
     return Mask(array.copy() if keeps else array)
 

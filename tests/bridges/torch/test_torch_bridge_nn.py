@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.fx
 
 from support import torch_bridge_worker as worker
 from windowgrad.bridges.torch import nn
@@ -64,6 +65,40 @@ def test_a_layer_is_made_and_computes_as_that_of_torch_nn(name, given):
     x = torch.randn(2, 4, *(7, 6, 5)[: int(name[-2])], dtype=next(ours.parameters(), torch.empty(0)).dtype)
     torch.testing.assert_close(ours(x), theirs(x))
     torch.testing.assert_close(ours(x[0]), theirs(x[0]))
+
+
+@pytest.mark.parametrize(("name", "given"), MADE, ids=[f"{name}{i}" for i, (name, _) in enumerate(MADE)])
+def test_a_layer_is_traced_as_a_call_of_its_function(name, given):
+    """PyTorch's own layers are nodes of their own; ours are functions whose tensors the graph holds."""
+    layer = made(nn, name, given)
+    traced = torch.fx.symbolic_trace(torch.nn.Sequential(layer))
+    x = torch.randn(2, 4, *(7, 6, 5)[: int(name[-2])], dtype=next(layer.parameters(), torch.empty(0)).dtype)
+    torch.testing.assert_close(traced(x), layer(x), rtol=0, atol=0)
+    ours = [node.target.__name__ for node in traced.graph.nodes if node.op == "call_function"]
+    assert layer.function.__name__ in ours
+    assert [name for name, _ in traced.named_parameters()] == [f"0.{name}" for name, _ in layer.named_parameters()]
+
+
+def test_smooth_and_unpooling_layers_are_traced():
+    x = torch.randn(2, 4, 6, 6)
+    layers = [
+        nn.SmoothMaxPool2d(2, beta=2.0, learn_beta=4),
+        nn.AdaptiveSmoothMaxPool2d(2, beta=2.0),
+        nn.GlobalSmoothMaxPool2d(beta=2.0),
+    ]
+    for layer in layers:
+        assert torch.equal(torch.fx.symbolic_trace(torch.nn.Sequential(layer))(x), layer(x))
+
+    class There(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pool, self.back = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
+
+        def forward(self, x):
+            y, places = self.pool(x)
+            return self.back(y, places)
+
+    assert torch.equal(torch.fx.symbolic_trace(There())(x), There()(x))
 
 
 def test_signatures_are_those_of_torch_nn():

@@ -16,7 +16,8 @@ from torch.overrides import handle_torch_function, has_torch_function
 
 from windowgrad.bridges.torch import arrays as array_ops
 from windowgrad.bridges.torch import graph, recorded
-from windowgrad.bridges.torch.memory import WithoutDataError, are_without_data, constant
+from windowgrad.bridges.torch.masks import constant
+from windowgrad.bridges.torch.memory import WithoutDataError, are_without_data
 from windowgrad.bridges.torch.operands import number
 from windowgrad.bridges.torch.rules import RULES, applied, are_unwatched, ordinary, spread
 from windowgrad.dispatch import argument_names

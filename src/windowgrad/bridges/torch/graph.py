@@ -16,8 +16,8 @@ import torch
 
 from windowgrad import geometry, params
 from windowgrad.bridges.torch.formats import has_channels_last, strides_of
-from windowgrad.bridges.torch.memory import WITHOUT_DATA, Tensors, on_numpy, result_dtypes
-from windowgrad.errors import KindError
+from windowgrad.bridges.torch.masks import apart, together
+from windowgrad.bridges.torch.memory import Tensors, on_numpy, result_dtypes
 from windowgrad.ops import meaning
 from windowgrad.params import ConvParams, PadParams, Params, PoolParams, UnpadParams
 from windowgrad.spec.op import Op
@@ -26,16 +26,17 @@ RECORDS = {name: record for room in (geometry, params) for name, record in vars(
 
 
 def stepped(op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence[bool] = ()) -> Any:
-    """The rule as one step of a graph: a tensor, or a tuple of them."""
-    if params.where is not None:
-        raise KindError(f"where: {WITHOUT_DATA}")
-    made = computed(op.name, rule, spelled(params), "".join("01"[need] for need in needs), list(tensors))
+    """The rule as one step of a graph: a tensor, or a tuple of them. A mask is the last of its tensors."""
+    plain, mask = apart(params, tensors)
+    text = spelled(plain, bool(mask))
+    made = computed(op.name, rule, text, "".join("01"[need] for need in needs), [*tensors, *mask])
     return made[0] if rule in ("forward", "jvp") else tuple(made)
 
 
 @torch.library.custom_op("windowgrad::compute", mutates_args=(), device_types="cpu")
 def computed(op: str, rule: str, params: str, needs: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    record = read(params)
+    tensors, mask = split(params, tensors)
+    record = together(read(params), mask, has_data=True)
     result = on_numpy(meaning(op), rule, record, tensors, wanted(needs))
     made = result if isinstance(result, tuple) else (result,)
     return list(made) if has_channels_last(record, tensors) else [tensor.contiguous() for tensor in made]
@@ -43,7 +44,7 @@ def computed(op: str, rule: str, params: str, needs: str, tensors: Sequence[torc
 
 @computed.register_fake
 def _(op: str, rule: str, params: str, needs: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    operator, record = meaning(op), read(params)
+    operator, record, (tensors, _) = meaning(op), read(params), split(params, tensors)
     shapes = [tuple(tensor.shape) for tensor in tensors]
     inputs = shapes[: {"jvp": len(shapes) // 2, "vjp": len(shapes) - 1}.get(rule, len(shapes))]
     out = out_shape(record, inputs)
@@ -86,21 +87,32 @@ def wanted(needs: str) -> tuple[bool, ...]:
 # --- a record as a line of text ----------------------------------------------------------------------------------
 
 
+MASKED = "masked "
+"""In front of the parameters of a call whose last tensor is a mask."""
+
+
 @lru_cache(maxsize=256)
-def spelled(record: Params) -> str:
-    return json.dumps(record, default=parts)
+def spelled(record: Params, masked: bool = False) -> str:
+    return MASKED * masked + json.dumps(record, default=parts)
 
 
 def parts(record: Any) -> dict[str, Any]:
-    """The name and the arguments of a record; a mask, which goes by its name, is never part of a program."""
+    """The name and the arguments of a record; a mask, which goes by its name, is a tensor of its own."""
     given = [getattr(record, field.name) for field in fields(record) if field.compare and not field.kw_only]
     return {type(record).__name__: given}
 
 
 @lru_cache(maxsize=256)
 def read(text: str) -> Params:
-    record: Params = json.loads(text, object_hook=made)
+    """The record, without its mask."""
+    record: Params = json.loads(text.removeprefix(MASKED), object_hook=made)
     return record
+
+
+def split(text: str, tensors: Tensors) -> tuple[Tensors, Tensors]:
+    """(the tensors of a call, its mask if it has one)"""
+    count = len(tensors) - text.startswith(MASKED)
+    return tensors[:count], tensors[count:]
 
 
 def made(parts: dict[str, Any]) -> Any:

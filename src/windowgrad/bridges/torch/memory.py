@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from windowgrad.bridges.torch.formats import formatted, has_channels_last, rank_of
+from windowgrad.bridges.torch.masks import TensorMask
 from windowgrad.dispatch import argument_names, facts_of, result_dtype, run, run_saving
 from windowgrad.dtypes import derivative_of
 from windowgrad.errors import KindError
@@ -23,12 +24,6 @@ Tensors = Sequence[torch.Tensor]
 NAMES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 TENSORS: dict[np.dtype[Any], torch.dtype] = {np.dtype(name): getattr(torch, name) for name in NAMES}
 COMPUTED = {dtype: array for array, dtype in TENSORS.items()} | {torch.bfloat16: np.dtype(np.float32)}
-
-
-WITHOUT_DATA = (
-    "masks are not supported in compiled, exported and traced programs and with tensors that have no data; "
-    "pool in a function marked @torch.compiler.disable"
-)
 
 
 class WithoutDataError(KindError):
@@ -45,6 +40,8 @@ def on_numpy(
 ) -> Any:
     """The rule on the memory of the tensors: a tensor, or a tuple of them. A vjp gives the gradients that are needed only."""
     arrays = all_shared(op, rule, tensors)
+    if isinstance(params.where, TensorMask):
+        raise WithoutDataError(f"where on the {params.where.array.device} device: has no data to compute with")
     result = run(op, rule, params, *arrays, needs=needs or None, saved=None if saved is None else saved.numpy())
     if type(result) is not tuple:
         return result_of(op, rule, params, tensors, needs, 0, result)
@@ -89,24 +86,6 @@ def shared(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
         tensor = tensor.float()
     array: np.ndarray[Any, Any] = (tensor.resolve_neg() if tensor.is_neg() else tensor).numpy()
     return array
-
-
-def constant(name: str, tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """What a tensor holds that nothing is differentiated by, as an array of its own."""
-    if torch._C._is_tracing():
-        raise KindError(f"{name}: {WITHOUT_DATA}")
-    functorch = torch._C._functorch
-    while functorch.is_gradtrackingtensor(tensor):
-        tensor = functorch.get_unwrapped(tensor)
-    if functorch.is_batchedtensor(tensor) or functorch.is_legacy_batchedtensor(tensor):
-        raise KindError(f"{name}: must not be batched by vmap; call the function on the whole batch, with a mask for it")
-    try:
-        with torch._C._DisableFuncTorch():  # which would wrap it again
-            return shared(tensor).copy()
-    except (TypeError, RuntimeError) as error:
-        if tensor.device.type not in ("cpu", "meta"):
-            raise KindError(f"{name} on {tensor.device}: only CPU tensors are supported; call {name}.cpu()") from error
-        raise KindError(f"{name}: {WITHOUT_DATA}") from error
 
 
 def refusal(op: Op, rule: str, tensors: Tensors) -> KindError:

@@ -55,6 +55,12 @@ class _Layer:
     """What the layers have in common: `function` computes, the rest is PyTorch's."""
 
     function: Any
+
+    @property
+    def compute(self) -> Any:
+        """The function as it is named now: while `torch.fx` traces, that is a stand-in which becomes one node."""
+        return getattr(F, self.function.__name__)
+
     kernel_size: Any
     stride: Any
     padding: Any
@@ -67,7 +73,7 @@ class _MaxPool(_Layer):
 
     def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
         options = self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        return self.function(input, *options)
+        return self.compute(input, *options)
 
 
 class _AvgPool(_Layer):
@@ -76,7 +82,7 @@ class _AvgPool(_Layer):
     def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
         divisor = getattr(self, "divisor_override", None)  # rank 1 has none
         options = self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, divisor
-        return self.function(input, *options)
+        return self.compute(input, *options)
 
 
 class _AdaptiveMaxPool(_Layer):
@@ -84,14 +90,14 @@ class _AdaptiveMaxPool(_Layer):
     return_indices: Any
 
     def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
-        return self.function(input, self.output_size, self.return_indices)
+        return self.compute(input, self.output_size, self.return_indices)
 
 
 class _AdaptiveAvgPool(_Layer):
     output_size: Any
 
     def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
-        return self.function(input, self.output_size)
+        return self.compute(input, self.output_size)
 
 
 class _Conv(_Layer):
@@ -104,7 +110,7 @@ class _Conv(_Layer):
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), 0  # noqa: A001
-        return self.function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+        return self.compute(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
 class _ConvTranspose(_Layer):
@@ -118,13 +124,13 @@ class _ConvTranspose(_Layer):
         rank = len(self.kernel_size)
         sizes = self.stride, self.padding, self.kernel_size
         extra = tuple(self._output_padding(input, output_size, *sizes, rank, self.dilation))
-        return self.function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        return self.compute(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
 class _MaxUnpool(_Layer):
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:  # noqa: A002  # PyTorch's name
         size = None if output_size is None else tuple(output_size)[-len(self.kernel_size) :]
-        return self.function(input, indices, self.kernel_size, self.stride, self.padding, size)
+        return self.compute(input, indices, self.kernel_size, self.stride, self.padding, size)
 
 
 class MaxPool1d(_MaxPool, torch.nn.MaxPool1d):
@@ -211,10 +217,8 @@ class ConvTranspose3d(_ConvTranspose, torch.nn.ConvTranspose3d):
     function = staticmethod(F.conv_transpose3d)
 
 
-class _Smooth(torch.nn.Module):
+class _Smooth(_Layer, torch.nn.Module):
     """Pooling that PyTorch does not have. `learn_beta`: whether β is a parameter; a number of channels makes one for each."""
-
-    function: Any
 
     def __init__(self, beta: float, learn_beta: bool | int) -> None:
         super().__init__()
@@ -244,7 +248,7 @@ class _SmoothMaxPool(_Smooth):
 
     def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
         options = self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.count_include_pad
-        return self.function(input, *options, beta=self.beta)
+        return self.compute(input, *options, beta=self.beta)
 
     def extra_repr(self) -> str:
         return f"{self.kernel_size}, stride={self.stride}, padding={self.padding}, {super().extra_repr()}"
@@ -256,7 +260,7 @@ class _AdaptiveSmoothMaxPool(_Smooth):
         self.output_size = output_size
 
     def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
-        return self.function(input, self.output_size, beta=self.beta)
+        return self.compute(input, self.output_size, beta=self.beta)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}, {super().extra_repr()}"
@@ -268,7 +272,7 @@ class _GlobalSmoothMaxPool(_Smooth):
         self.keepdims = keepdims
 
     def forward(self, input: Tensor) -> Any:  # noqa: A002  # PyTorch's name
-        return self.function(input, keepdims=self.keepdims, beta=self.beta)
+        return self.compute(input, keepdims=self.keepdims, beta=self.beta)
 
     def extra_repr(self) -> str:
         return f"keepdims={self.keepdims}, {super().extra_repr()}"

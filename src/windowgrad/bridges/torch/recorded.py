@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from windowgrad.bridges.torch.graph import computed, read, wanted
+from windowgrad.bridges.torch.graph import computed, read, split, wanted
+from windowgrad.bridges.torch.masks import together
 from windowgrad.bridges.torch.rules import RULES
 from windowgrad.ops import meaning
 
@@ -22,9 +23,10 @@ def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
-    told = meaning(ctx.op), read(ctx.params), wanted(ctx.needs)
-    found = RULES[ctx.rule].pull(*told, ctx.saved_tensors, ctx.needs_input_grad[4], *gradients)
-    return None, None, None, None, list(found)
+    tensors, mask = split(ctx.params, ctx.saved_tensors)
+    told = meaning(ctx.op), together(read(ctx.params), mask), wanted(ctx.needs)
+    found = RULES[ctx.rule].pull(*told, tensors, ctx.needs_input_grad[4][: len(tensors)], *gradients)
+    return None, None, None, None, [*found, *(None for _ in mask)]
 
 
 def register() -> None:
