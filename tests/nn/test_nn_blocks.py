@@ -357,3 +357,17 @@ def test_what_cannot_be_folded_stays():
     assert nn.fold(nn.ReLU(), {}) == (nn.ReLU(), {})
     with pytest.raises(KindError, match="model=3: must be a layer"):
         nn.fold(3, ())
+
+
+@pytest.mark.parametrize("cell", [np.inf, -np.inf, np.nan, 3e38])
+def test_batch_norm_of_what_has_no_variance_warns_of_nothing(cell):
+    """Warnings are errors in tests; NaN is the result, in its own channel only."""
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    x[0, 0] = cell
+    layer = nn.BatchNorm()
+    params = layer.init(np.random.default_rng(0), x.shape)
+    g = wg.grad(lambda x: wg.sum(layer.train(params, x)[0] ** 2))(x)
+    assert np.isfinite(g[:, 1]).all()
+    y, new = layer.train(params, x)
+    assert np.isfinite(y[:, 1]).all()
+    assert np.isfinite(new["running_mean"][1])

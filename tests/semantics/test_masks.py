@@ -279,3 +279,18 @@ def test_an_empty_batch_with_a_mask_is_empty(name):
     y, pull = wg.vjp(lambda x: getattr(wg, name)(x, kernel_size=2, where=np.arange(5) > 1, **options), np.zeros((0, 5)))
     assert y.shape == (0, 2)
     assert pull(y)[0].shape == (0, 5)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "int64"])
+@pytest.mark.parametrize("given", ["float32", "float64"])
+def test_derivatives_of_integers_are_as_exact_as_without_a_mask(dtype, given):
+    """Cells of 8 and 16 bits fit into float32, but a derivative of float64 has more digits than that."""
+    cells = np.array([[1, 2, 3, 0, 1, 1]]).astype(dtype)
+    given = np.array([[1.0, 3.0, -2.0]], given)
+    op, plain = OPS["smooth_max_pool"], SmoothParams(Sliding((2,)), 5.0)
+    params = masked(plain, np.ones(6, bool))
+    assert op.vjp(params, cells, given)[0].dtype == op.vjp(plain, cells, given)[0].dtype
+    rtol = 1e-14 if given.dtype == np.float64 else 1e-6
+    np.testing.assert_allclose(op.vjp(params, cells, given)[0], op.vjp(plain, cells, given)[0], rtol=rtol)
+    along = np.arange(6.0).astype(given.dtype)[None]
+    np.testing.assert_allclose(op.jvp(params, cells, along), op.jvp(plain, cells, along), rtol=rtol)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from support.exact import derivative_dtype, forward_dtype
+from support.exact import derivative_dtype, forward_dtype, mean_dtype
 from support.oracle import starts
 from windowgrad.geometry import Adaptive, Geometry, Sliding
 from windowgrad.params import TransposeParams
@@ -66,11 +66,13 @@ class Pooling:
         self.cells = window_cells(params.geometry, self.spatial)
         self.real, self.out_shape = self.cells >= 0, params.out_shape(x.shape)
         self.planes = math.prod(x.shape[: x.ndim - rank])
+        if params.where is not None:  # (plane, output, tap), as a mask may differ from plane to plane
+            self.real = self.real & self.seen(np.broadcast_to(params.where.array, x.shape))
 
     def seen(self, array: Array) -> Array:
         """(plane, output, tap) -> the cell's entry; that of cell 0 where there is no cell."""
         flat = array.reshape(self.planes, math.prod(self.spatial))
-        return flat[:, np.where(self.real, self.cells, 0)]
+        return flat[:, np.maximum(self.cells, 0)]
 
     def outputs(self, array: Array) -> Array:
         return array.reshape(self.planes, len(self.cells))
@@ -131,8 +133,8 @@ class Minimum(Maximum):
 class Mean(Pooling):
     def __init__(self, params: Any, x: Array) -> None:
         super().__init__(params, x)
-        count = (self.cells != OVERHANG).sum(-1) if params.count_include_pad else self.real.sum(-1)
-        self.divisor = np.maximum(count, 1) if params.divisor_override is None else np.full(len(count), params.divisor_override)
+        count = self.real.sum(-1) + ((self.cells == PAD).sum(-1) if params.count_include_pad else 0)
+        self.divisor = np.maximum(count, 1) if params.divisor_override is None else np.full_like(count, params.divisor_override)
 
     def shares(self) -> Array:
         return np.broadcast_to(self.divisor, (self.planes, len(self.cells)))
@@ -292,6 +294,42 @@ def of_extension(rule: str, params: Any, arrays: Sequence[Array]) -> list[Array]
     return [np.concatenate([cells, around])[index].reshape(params.out_shape(x.shape))]
 
 
+def of_unpooling(rule: str, params: Any, arrays: Sequence[Array]) -> list[Array]:
+    """Cell by cell, in row-major order, of all planes at once."""
+    (x, indices), out = arrays[:2], params.out_shape(arrays[0].shape, arrays[0].shape)
+    lead = x.ndim - params.window.rank
+    planes, size = math.prod(out[:lead]), math.prod(out[lead:])
+    places = np.where(indices < 0, size, indices).reshape(planes, math.prod(x.shape[lead:]))
+    rows, moved = np.arange(planes), arrays[-1] if rule == "vjp" else arrays[2] if rule == "jvp" else x
+    wide = moved.astype(np.float64) if rule != "forward" or moved.dtype.kind not in "biu" else moved
+    if rule != "vjp":
+        cells, y = wide.reshape(places.shape), np.zeros((planes, size + 1), wide.dtype)
+        for i in range(places.shape[1]):
+            y[rows, places[:, i]] = cells[:, i] + (y[rows, places[:, i]] if params.duplicates == "add" else 0)
+        return [y[:, :size].reshape(out)]
+    given = np.concatenate([wide.reshape(planes, size), np.zeros((planes, 1))], axis=1)
+    gx, taken = np.zeros(places.shape), np.zeros((planes, size + 1), bool)
+    for i in reversed(range(places.shape[1])):
+        kept = ~taken[rows, places[:, i]] | (params.duplicates == "add")
+        gx[:, i] = np.where(kept, given[rows, places[:, i]], 0)
+        taken[rows, places[:, i]] = True
+    return [gx.reshape(x.shape), np.zeros(x.shape)]
+
+
+def of_normalisation(rule: str, params: Any, arrays: Sequence[Array]) -> list[Array]:
+    """With rounding errors of float64."""
+    x, weight, bias, *rest = (array.astype(np.float64) for array in arrays)
+    axes, beside = params.others(x.shape), params.beside(x.shape)
+    root = 1 / np.sqrt(x.var(axes, keepdims=True) + params.eps)
+    normal = (x - x.mean(axes, keepdims=True)) * root
+    if rule == "forward":
+        return [normal * weight.reshape(beside) + bias.reshape(beside)]
+    (g,) = rest
+    v = g * weight.reshape(beside)
+    gx = (v - v.mean(axes, keepdims=True) - normal * (normal * v).mean(axes, keepdims=True)) * root
+    return [gx, (g * normal).sum(axes), g.sum(axes)]
+
+
 def expected(name: str, rule: str, params: Any, arrays: Sequence[Array]) -> list[Array]:
     """What a rule of an operator gives, in the dtype it has, rounded once."""
     if name in POOLINGS:
@@ -300,6 +338,10 @@ def expected(name: str, rule: str, params: Any, arrays: Sequence[Array]) -> list
         found = of_extension(rule, params, arrays)
     elif name in ("pad", "unpad"):
         found = of_padding(name, rule, params, arrays)
+    elif name == "max_unpool":
+        found = of_unpooling(rule, params, arrays)
+    elif name == "batch_norm":
+        found = of_normalisation(rule, params, arrays)
     elif name == "relu":
         found = [np.where(comparable(arrays[0]) <= 0, np.zeros((), arrays[-1].dtype), arrays[-1])]
     else:
@@ -313,6 +355,11 @@ def result_dtypes(name: str, rule: str, arrays: Sequence[Array]) -> list[Any]:
     own, last = arrays[0].dtype, arrays[-1].dtype
     if name == "relu":
         return [last]
+    if name == "batch_norm":
+        return [mean_dtype(own)] * (3 if rule == "vjp" else 1)
+    if name == "max_unpool" and rule != "forward":
+        last = arrays[2].dtype
+        return [derivative_dtype(own, last), *([mean_dtype(last)] if rule == "vjp" else [])]
     result = forward_dtype(name, own)
     if rule == "with_indices":
         return [result, np.dtype(np.int64)]

@@ -8,7 +8,6 @@ batches; rows that are long. For every operator, rule, dtype and layout.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,13 @@ import numpy as np
 
 from support import dense
 from support.exact import BFLOAT16, DTYPES, FLOATS
+from support.fuzz_draws import Random, Shape, chance, geometry, leads, one_of, rank_of, sizes, sliding
+from windowgrad.autograd.arrays.normalise import NormaliseParams
 from windowgrad.autograd.arrays.records import EachParams
-from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
+from windowgrad.geometry import Sliding
 from windowgrad.params import (
     BORDERS,
+    DUPLICATES,
     TIES,
     ConvParams,
     ExtendParams,
@@ -32,10 +34,8 @@ from windowgrad.params import (
     SmoothParams,
     TransposeParams,
     UnpadParams,
+    UnpoolParams,
 )
-
-Shape = tuple[int, ...]
-Random = np.random.Generator
 
 OPERATORS = {
     "max_pool": 5,
@@ -49,10 +49,13 @@ OPERATORS = {
     "extend": 0.5,
     "unpad": 0.5,
     "relu": 0.5,
+    "max_unpool": 1,
+    "batch_norm": 1,
 }
+POOLINGS = ("max_pool", "min_pool", "avg_pool", "smooth_max_pool", "lp_pool")
+"""Those that take a mask."""
 LAYOUTS = ("C", "Fortran", "channels last", "negative", "stepped")
 THREADS = (1, 2, 3, 7)
-LENGTHS = (1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 23, 31, 32, 33, 37, 63, 64, 65, 97, 127, 129)
 TANGENTS = [np.dtype(name) for name in ("float32", "float64", "int8", "int64")]
 CHANNEL_KINDS = ("dense", "depthwise", "one each", "groups")
 CHANNELS = (1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 24, 33)
@@ -79,100 +82,31 @@ class Case:
     """The layout of the array that the second call writes to."""
     small_blocks: bool
     seed: tuple[int, ...]
+    mask: Shape | None = None
+    """The shape of the mask that leaves cells out, if there is one."""
 
     @property
     def rank(self) -> int:
         params: Any = self.params
-        if isinstance(params, EachParams):
+        if isinstance(params, (EachParams, NormaliseParams)):
             return 1
         if isinstance(params, PadParams):
             return len(params.padding)
-        return params.window.rank if isinstance(params, ConvParams) else params.geometry.rank  # type: ignore[no-any-return]
+        return params.window.rank if isinstance(params, (ConvParams, UnpoolParams)) else params.geometry.rank  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         arrays = ", ".join(f"{self.dtype}{shape}" for shape in self.shapes)
         given = f", {self.given} beside" if self.rule in ("jvp", "vjp") else ""
         out = f", out in {self.out}" if self.out else ""
         blocks = ", small blocks" if self.small_blocks else ""
+        mask = f", a mask of {self.mask}" if self.mask is not None else ""
         return (
-            f"{self.op}.{self.rule}({self.params}, {arrays}{given}) of {self.values} values; "
+            f"{self.op}.{self.rule}({self.params}, {arrays}{given}{mask}) of {self.values} values; "
             f"then {'/'.join(self.layouts)}, {self.sides[1]}, {self.threads} threads{out}{blocks}"
         )
 
 
-def one_of(rng: Random, choices: Sequence[Any], weights: Sequence[float] | None = None) -> Any:
-    if weights is None:
-        return choices[rng.integers(len(choices))]
-    return choices[int(rng.choice(len(choices), p=np.array(weights) / sum(weights)))]
-
-
-def chance(rng: Random, p: float) -> bool:
-    return bool(rng.random() < p)
-
-
-# --- geometries --------------------------------------------------------------------------------------------------
-
-
-def rank_of(rng: Random) -> int:
-    return one_of(rng, (1, 2, 3, 4, 5), (4, 9, 4, 1.5, 1))
-
-
-def sizes(rng: Random, rank: int, most: int) -> Shape:
-    """Axes with at most that many cells in all, in any order."""
-    if rank == 1 and chance(rng, 0.1):
-        return (int(rng.integers(200, 5000)),)
-    found: list[int] = []
-    for _ in range(rank):
-        left = max(1, most // math.prod(found))
-        found.append(one_of(rng, [n for n in LENGTHS if n <= left]))
-    return tuple(int(n) for n in rng.permutation(found))
-
-
-def axis(rng: Random, n: int, k: int, fits: bool = True) -> tuple[int, int, tuple[int, int], int]:
-    """(kernel, stride, padding, dilation) about an axis of n cells and a wanted kernel; a window `fits` if it must."""
-    d = one_of(rng, (1, 2, 3, n), (8, 2, 1, 0.3))
-    s = one_of(rng, (1, 2, 3, k, k + 1, k + 3, n, n + 1), (6, 4, 2, 2, 1.5, 0.7, 0.5, 0.5))
-    reach = d * (k - 1)
-    lo, hi = (int(one_of(rng, (0, reach // 2, k // 2, k - 1, k, k + 2, reach + 1), (5, 3, 2, 1, 0.7, 0.4, 0.4))) for _ in "ab")
-    if chance(rng, 0.6):
-        hi = lo
-    if fits and reach + 1 > n + lo + hi:
-        d = max(1, (n + lo + hi - 1) // max(k - 1, 1))
-        k = k if d * (k - 1) + 1 <= n + lo + hi else n + lo + hi
-    return int(k), int(s), (lo, hi), int(d)
-
-
-def kernel_of(rng: Random, n: int) -> int:
-    return int(one_of(rng, (1, 2, 3, 4, 5, 7, n, n + 1, rng.integers(1, 2 * n + 2)), (3, 5, 7, 2, 2, 1, 1, 0.5, 1)))
-
-
-def sliding(rng: Random, spatial: Shape, kernel: Shape | None = None, ceil: float = 0.3, fits: bool = True) -> Sliding:
-    wanted = kernel or tuple(kernel_of(rng, n) for n in spatial)
-    sides = [axis(rng, n, k, fits) for n, k in zip(spatial, wanted, strict=True)]
-    if kernel is None and chance(rng, 0.25):  # the ordinary kind: the same on every axis, as far as it fits
-        k, s, p, d = sides[-1]
-        sides = [
-            (k, s, p, d) if d * (k - 1) + 1 <= n + sum(p) or not fits else side for n, side in zip(spatial, sides, strict=True)
-        ]
-    k, s, p, d = zip(*sides, strict=True)
-    return Sliding(k, s, p, d, [chance(rng, 0.5) if chance(rng, ceil) else False for _ in spatial])
-
-
-def geometry(rng: Random, spatial: Shape) -> Geometry:
-    kind = one_of(rng, ("sliding", "adaptive", "global"), (7, 2, 1))
-    if kind == "global":
-        return Global(len(spatial), chance(rng, 0.5))
-    if kind == "adaptive":
-        return Adaptive([one_of(rng, (None, 1, 2, n, n + 2, int(rng.integers(1, n + 3))), (1, 2, 2, 1, 1, 3)) for n in spatial])
-    return sliding(rng, spatial)
-
-
 # --- operators ---------------------------------------------------------------------------------------------------
-
-
-def leads(rng: Random) -> Shape:
-    sizes = one_of(rng, ((), (1,), (3,), (2, 1), (1, 2), (2, 3), (2, 5), (1, 8), (2, 17), (2, 1, 2), (0, 2), (2, 0)))
-    return tuple(sizes)
 
 
 def pooling(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
@@ -264,6 +198,26 @@ def elementwise(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
     return EachParams(), ((*leads(rng), *sizes(rng, rank_of(rng), 2000)),)
 
 
+def unpooling(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
+    spatial = sizes(rng, rank_of(rng), 200)
+    window = Sliding([int(rng.integers(1, 4)) for _ in spatial], [int(rng.integers(1, 4)) for _ in spatial])
+    size = tuple(int(rng.integers(1, n + 4)) for n in spatial) if chance(rng, 0.4) else None
+    x = (*leads(rng), *spatial)
+    return UnpoolParams(window, size, one_of(rng, DUPLICATES)), (x, x)
+
+
+def normalisation(rng: Random, op: str) -> tuple[Params, tuple[Shape, ...]]:
+    shape = sizes(rng, one_of(rng, (1, 2, 3, 4)), 3000)
+    axis = int(rng.integers(len(shape)))
+    return NormaliseParams(axis, one_of(rng, (0.01, 1.0))), (shape, shape[axis : axis + 1], shape[axis : axis + 1])
+
+
+def mask(rng: Random, shape: Shape) -> Shape:
+    """A shape that broadcasts to x: all of it, the last axes, some of length 1."""
+    last = int(rng.integers(0, len(shape) + 1)) if chance(rng, 0.5) else 0
+    return tuple(1 if chance(rng, 0.2) else n for n in shape[last:])
+
+
 DRAWN = {
     "conv": convolution,
     "conv_transpose": convolution,
@@ -271,7 +225,11 @@ DRAWN = {
     "extend": extension,
     "unpad": padding,
     "relu": elementwise,
+    "max_unpool": unpooling,
+    "batch_norm": normalisation,
 }
+LIKE_X = ("relu", "batch_norm")
+"""Operators whose derivatives have the dtype of what they are given."""
 
 
 def is_small(op: str, params: Any, shapes: tuple[Shape, ...]) -> bool:
@@ -282,7 +240,7 @@ def is_small(op: str, params: Any, shapes: tuple[Shape, ...]) -> bool:
         return False
     if max(math.prod(out), math.prod(shapes[0])) > 30_000:
         return False
-    if op in ("pad", "extend", "unpad", "relu"):
+    if op in ("pad", "extend", "unpad", "relu", "max_unpool", "batch_norm"):
         return True
     if op in ("conv", "conv_transpose"):
         pixels = math.prod(max(1, n) for n in (out if op == "conv" else shapes[0]))  # the weight of an empty batch is made too
@@ -305,13 +263,14 @@ def draw(seed: int, number: int, only: str | None = None) -> Case:
     rng = np.random.default_rng(key)
     op = only or one_of(rng, list(OPERATORS), list(OPERATORS.values()))
     rules = ("forward", "jvp", "vjp", *(("with_indices",) if op in ("max_pool", "min_pool") else ()))
+    rules = ("forward", "vjp") if op == "batch_norm" else rules  # its jvp has no kernel
     rule, (dtype, given) = one_of(rng, rules), dtypes(rng)
     params, shapes = DRAWN.get(op, pooling)(rng, op)
     while not is_small(op, params, shapes):
         params, shapes = DRAWN.get(op, pooling)(rng, op)
     arrays = {"jvp": 2 * len(shapes), "vjp": len(shapes) + 1}.get(rule, len(shapes))
-    given = dtype if op == "relu" else given  # its derivatives have the dtype of what they are given
-    writes = op != "relu" and rule in ("forward", "with_indices") and chance(rng, 0.5)
+    given = dtype if op in LIKE_X else given
+    writes = op not in LIKE_X and rule in ("forward", "with_indices") and chance(rng, 0.5)
     return Case(
         op=op,
         rule=rule,
@@ -326,4 +285,5 @@ def draw(seed: int, number: int, only: str | None = None) -> Case:
         out=one_of(rng, LAYOUTS, (4, 1, 1, 1, 1)) if writes else None,
         small_blocks=chance(rng, 0.2),
         seed=key,
+        mask=mask(rng, shapes[0]) if op in POOLINGS and chance(rng, 0.25) else None,
     )

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import _lru_cache_wrapper, cache
 from typing import Any
 from unittest.mock import patch
@@ -23,17 +24,18 @@ from support.exact import FLOATS
 from support.fuzz_cases import Case
 from support.guarded import NAN, OTHER, exact_memory, guard_compiled_code, guarded, guarded_empty
 from windowgrad import dispatch
-from windowgrad.autograd.arrays import RELU, arithmetic
+from windowgrad.autograd.arrays import BATCH_NORM, RELU, arithmetic
 from windowgrad.errors import WindowError, WindowgradError
 from windowgrad.kernels.conv import plan as conv_plan
 from windowgrad.kernels.pool import axis_passes as axes
-from windowgrad.kernels.pool import blocks
+from windowgrad.kernels.pool import blocks, long_rows
 from windowgrad.kernels.pool.max import winner_strips
 from windowgrad.kernels.pool.smooth import chunks as smooth_chunks
+from windowgrad.kernels.pool.smooth import long_rows as smooth_rows
 from windowgrad.kernels.pool.smooth import strips
 from windowgrad.kernels.runtime import jit, threads
 from windowgrad.ops import OPS, routed
-from windowgrad.params import MaxParams, MeanParams
+from windowgrad.params import Mask, MaxParams, MeanParams, Params
 
 Array = Any
 
@@ -73,16 +75,29 @@ def arrays_of(case: Case) -> list[Array]:
     """Inputs, then tangents or the gradient: a multiple of what it is divided by, so that its shares are whole."""
     rng = np.random.default_rng((*case.seed, 1))
     inputs = [numbers(case, rng, shape, case.dtype) for shape in case.shapes]
+    if case.op == "max_unpool":
+        plane = math.prod(case.params.out_shape(*case.shapes)[len(case.shapes[0]) - case.rank :])
+        inputs[1] = rng.integers(-1, plane, case.shapes[1])
     if case.rule == "jvp":
         return [*inputs, *(numbers(case, rng, shape, case.given) for shape in case.shapes)]
     if case.rule != "vjp":
         return inputs
     g = numbers(case, rng, case.params.out_shape(*case.shapes), case.given)
     if case.values != "wild" and isinstance(case.params, (MaxParams, MeanParams)):
-        shares = dense.POOLINGS[case.op](case.params, inputs[0]).shares().reshape(g.shape)
+        shares = dense.POOLINGS[case.op](masked(case), inputs[0]).shares().reshape(g.shape)
         exact = shares * g.astype(np.int64)
         g = exact.astype(case.given) if (exact.astype(case.given).astype(np.int64) == exact).all() else exact.astype(np.float64)
     return [*inputs, g]
+
+
+def masked(case: Case, side: str | None = None, layout: str = "C") -> Params:
+    """The parameters with the case's mask, if it has one; in guarded memory if a side is given."""
+    if case.mask is None:
+        return case.params
+    rng = np.random.default_rng((*case.seed, 2))
+    where = rng.random(case.mask) < rng.choice([0.0, 0.2, 0.5, 0.9, 1.0], p=[0.05, 0.2, 0.4, 0.3, 0.05])
+    there = np.asarray(where) if side is None else guarded(np.asarray(where), side, layout)
+    return replace(case.params, where=Mask(there))  # type: ignore[type-var]  # every record is a dataclass
 
 
 # --- calls -------------------------------------------------------------------------------------------------------
@@ -103,13 +118,15 @@ BLOCKS = [
     (blocks, "CELLS", 60),
     (smooth_chunks, "LARGE", 64),
     (smooth_chunks, "CHUNK", 16),
+    (long_rows, "MOST", 64),
+    (smooth_rows, "PART", 64),
 ]
 """Limits from which on work is cut into parts, as small as a case: large arrays reach the same code by their size."""
 
 MANY = 1 << 12
 """Outputs from which on blocks are larger, for each of them takes guarded memory of its own."""
 
-RULES = {**OPS, "relu": routed(RELU)}
+RULES = {**OPS, "relu": routed(RELU), "batch_norm": routed(BATCH_NORM)}
 
 
 @contextmanager
@@ -142,11 +159,11 @@ def channel_of(case: Case) -> int:
     return len(case.shapes[0]) - case.rank - 1
 
 
-def called(case: Case, arrays: Sequence[Array], out: Any) -> list[Array] | WindowgradError:
+def called(case: Case, params: Params, arrays: Sequence[Array], out: Any) -> list[Array] | WindowgradError:
     """The results of the rule, or the error by which it refuses."""
     rule = getattr(RULES[case.op], case.rule)
     try:
-        found = rule(case.params, *arrays) if out is None else rule(case.params, *arrays, out=out)
+        found = rule(params, *arrays) if out is None else rule(params, *arrays, out=out)
     except WindowgradError as error:
         return error
     return list(found) if isinstance(found, tuple) else [found]
@@ -158,8 +175,9 @@ def compute(case: Case, arrays: Sequence[Array], again: bool) -> tuple[Any, list
     layouts, count = (case.layouts, case.threads) if again else (["C"] * len(arrays), 1)
     given = [guarded(array, side, layout, channel_of(case)) for array, layout in zip(arrays, layouts, strict=True)]
     out = outputs(case, arrays, side, poison) if again and case.out else None
+    params = masked(case, side, layouts[0])
     with exact_memory(side, poison), told(case, count):
-        results = called(case, given, out)
+        results = called(case, params, given, out)
     wrong = [f"input {i} was written" for i, (a, b) in enumerate(zip(arrays, given, strict=True)) if not same(a, b)]
     return results, wrong
 
@@ -184,6 +202,9 @@ def refused(case: Case) -> bool:
     params: Any = case.params
     if not isinstance(params, MaxParams) or params.empty == "zero":
         return False
+    if case.mask is not None:
+        made = dense.POOLINGS[case.op](masked(case), np.zeros(case.shapes[0]))
+        return not np.broadcast_to(made.real, (made.planes, *made.cells.shape)).any(-1).all()
     spatial = case.shapes[0][len(case.shapes[0]) - case.rank :]
     return any(not (dense.axis_cells(params.geometry, axis, n) >= 0).any(-1).all() for axis, n in enumerate(spatial))
 
@@ -200,10 +221,10 @@ def known(case: Case, arrays: Sequence[Array]) -> list[Array] | None:
     )
     if case.op in ROUNDED or (case.values == "wild" and not picks):
         return None
-    return dense.expected(case.op, case.rule, case.params, arrays)
+    return dense.expected(case.op, case.rule, masked(case), arrays)
 
 
-ROUNDED = ("smooth_max_pool", "lp_pool")
+ROUNDED = ("smooth_max_pool", "lp_pool", "batch_norm")
 """Operators whose results are rounded whatever the cells are."""
 
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "float64": 1e-10}
@@ -213,7 +234,7 @@ def nearly_known(case: Case, arrays: Sequence[Array]) -> list[Array] | None:
     """The same within rounding errors."""
     if case.op not in ROUNDED or case.values == "wild":
         return None
-    return dense.expected(case.op, case.rule, case.params, arrays)
+    return dense.expected(case.op, case.rule, masked(case), arrays)
 
 
 def near(found: Array, expected: Array) -> bool:
@@ -242,6 +263,8 @@ def compared(what: str, found: Sequence[Array], expected: Sequence[Array], equal
 def alone(case: Case, arrays: Sequence[Array], results: Sequence[Array]) -> list[str]:
     """Whether the last sample of a batch has the same results without the others; sums over the batch are left out."""
     x, per_window = case.shapes[0], case.op.startswith("conv")
+    if case.op == "batch_norm" or (case.mask is not None and len(case.mask) == len(x)):  # a mask of the batch
+        return []
     if case.values != "wild" or len(x) - case.rank - per_window < 1 or x[0] < 2:
         return []
     inputs = len(case.shapes)
@@ -250,7 +273,7 @@ def alone(case: Case, arrays: Sequence[Array], results: Sequence[Array]) -> list
     ]
     some = [array[-1:].copy() if has else array for array, has in zip(arrays, batched, strict=True)]
     with exact_memory(), told(case, 1):
-        found = called(case, some, None)
+        found = called(case, masked(case), some, None)
     if isinstance(found, WindowgradError):  # integers whose sums fit in one sample, and not in another
         return []
     kept = 1 if per_window else len(results)

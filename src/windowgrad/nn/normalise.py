@@ -113,6 +113,7 @@ def _ratio(like: Any, count: int) -> Any:
     return Fraction(count, count - 1) if like.dtype == object else count / (count - 1)
 
 
+@np.errstate(all="ignore")
 def _mixed(old: Any, new: Any, part: Any) -> Any:
     """`part` of the new and the rest of the old, in the dtype of the old."""
     if old.dtype == object:

@@ -89,8 +89,9 @@ def inverse_root(x: Any) -> Any:
     return run(INVERSE_ROOT, "forward", EACH, x)
 
 
+@np.errstate(all="ignore")
 def moments(params: NormaliseParams, x: Any) -> Moments:
-    """The moments of each channel: of floats in float64, else written with operators."""
+    """The moments of each channel: of floats in float64, else written with operators. Infinity is a result, not a warning."""
     if is_kernels(x):
         x = held(x)
         return Moments(*_kernels().moments(x, _extent(params, x)))
@@ -222,6 +223,7 @@ def _pull(
     return gx, total(multiply(g, normal), axes) if needs[1] else None, total(g, axes) if needs[2] else None
 
 
+@np.errstate(all="ignore")
 def _pull_numbers(params: NormaliseParams, x: Array, weight: Array, g: Array, needs: Needs) -> tuple[Any, ...]:
     kind = held(np.empty(0, together(x, g))).dtype
     x, g = (np.ascontiguousarray(held(each), kind) for each in (x, g))

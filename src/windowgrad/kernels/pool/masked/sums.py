@@ -75,13 +75,13 @@ def lp_vjp(params: LpParams, x: Array, g: Array, saved: None = None) -> tuple[Ar
 # --- smooth maximum ----------------------------------------------------------------------------------------------
 
 
-def weightless(params: SmoothParams, x: Array) -> tuple[Array, bool]:
-    """(the cells, with others that weigh nothing where one is left out; whether these are infinite).
+def weightless(params: SmoothParams, x: Array, dtype: Any) -> tuple[Array, bool]:
+    """(the cells, with others that weigh nothing where one is left out; whether these are infinite), for a result of `dtype`.
 
     Infinite ones make a plane slow. So, where all cells that are left are finite, they are numbers of the plane that weigh less
     than 2⁻²⁴, or 2⁻⁵³, of its lightest cell, all of them together.
     """
-    cells = x if is_float(x.dtype) else x.astype(summed(x.dtype))
+    cells = x if is_float(x.dtype) else x.astype(np.promote_types(summed(x.dtype), summed(dtype)))
     beta, (lead, spatial) = smooth.beta_of(params), params.geometry.split(x.shape)
     lines = filled(params, cells, 0).reshape(math.prod(lead), math.prod(spatial))
     if x.size and cells.dtype in (NARROW, WIDE):
@@ -102,7 +102,7 @@ def without_weight(params: SmoothParams, cells: Array, infinite: bool) -> Array 
 
 
 def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> Array:
-    y = smooth.smooth_forward(unmasked(params), weightless(params, x)[0])
+    y = smooth.smooth_forward(unmasked(params), weightless(params, x, float_of(x.dtype))[0])
     nothing = left_in(params, x.shape) == 0
     if nothing.any():
         padded = padded_in(params.geometry, params.geometry.split(x.shape)[1]) if params.count_include_pad else 0.0
@@ -115,15 +115,17 @@ def of_left(params: SmoothParams) -> MeanParams:
 
 
 def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
-    cells, infinite = weightless(params, x)
+    dtype = derivative_of(float_of(x.dtype), dx.dtype)
+    cells, infinite = weightless(params, x, dtype)
     dy = smooth.smooth_jvp(unmasked(params), cells, filled(params, dx, 0))
     if (alike := without_weight(params, cells, infinite)) is not None:
         dy[alike] = mean_jvp(of_left(params), x, dx)[alike]
-    return dy.astype(derivative_of(float_of(x.dtype), dx.dtype), copy=False)
+    return dy.astype(dtype, copy=False)
 
 
 def smooth_vjp(params: SmoothParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
-    (cells, infinite), dtype = weightless(params, x), derivative_of(x.dtype, g.dtype)
+    dtype = derivative_of(x.dtype, g.dtype)
+    cells, infinite = weightless(params, x, dtype)
     if (alike := without_weight(params, cells, infinite)) is None:
         (gx,) = smooth.smooth_vjp(unmasked(params), cells, g)
     else:
