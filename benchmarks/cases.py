@@ -18,8 +18,9 @@ Pairs = tuple[tuple[int, int], ...]
 
 BETA = 1.0  # of smooth max; the peer's composition then needs no scaling passes
 NORM = 2  # of a p-norm; the peer's composition then needs no powers but squares and roots
-COMPOSED = ("smooth", "lp")
+COMPOSED = ("smooth", "lp", "min", "masked max", "masked avg")
 """Operators that PyTorch has as a composition of others only, and that other peers do not have."""
+MASKED = "masked "
 
 RULES = ("forward", "backward", "both", "bridge")
 """forward: the call. backward: the pull alone, its forward has run and kept what it keeps. both: forward and pull, as one
@@ -69,12 +70,25 @@ class Case:
         """The input, and the gradient of the output."""
         return cells(self.shape, self.last, 1, self.dtype), cells(self.out_shape, self.last, 2, self.dtype)
 
+    @property
+    def reduction(self) -> str:
+        """The operator, whether it is masked or not."""
+        return self.op.removeprefix(MASKED)
+
+    def mask(self) -> Array | None:
+        """Which cells are left: most, and in every window some, so that no peer needs to say what an empty one is."""
+        if not self.op.startswith(MASKED):
+            return None
+        kept = np.random.default_rng(3).random(self.shape) < 0.8
+        kept[..., ::2, ::2] = True
+        return kept
+
     def moved(self, x: Array, g: Array) -> tuple[tuple[Array, ...], int]:
         """The arrays that must be read, whatever a forward pass keeps, and how many cells must be written."""
         if self.rule == "forward":
             return (x,), g.size
         if self.rule == "backward":
-            return (x, g) if self.op in COMPOSED else (g,), x.size
+            return (x, g) if self.op in ("smooth", "lp") else (g,), x.size
         return (x, g), x.size + g.size
 
     def as_windows(self) -> tuple[tuple[int, ...], tuple[int, ...], Pairs] | None:
@@ -161,6 +175,10 @@ def grid() -> Iterator[Case]:
     for name, geometry, image in SLIDING[:3]:
         for rule in ("forward", "backward", "both"):
             yield Case("lp", rule, name, geometry, (32, *image))
+    for name, geometry, image in SLIDING[:3]:
+        for op in ("min", "masked max", "masked avg"):
+            for rule in ("forward", "backward", "both"):
+                yield Case(op, rule, name, geometry, (32, *image))
     for name, geometry, image in SLIDING[1:3] + BINS[:1]:
         for op in OPS:
             for rule in ("forward", "backward"):

@@ -58,8 +58,12 @@ def public(case: Case) -> Pool:
     """The function of the case's rank, with its arguments. Of equal maxima the first wins, as in the peers that say so."""
     geometry, rank = case.geometry, case.geometry.rank
     family = "global_" if isinstance(geometry, Global) else "adaptive_" if isinstance(geometry, Adaptive) else ""
-    name = f"{family}{case.op}{'_max' if case.op == 'smooth' else ''}_pool"
-    options: dict[str, Any] = {"max": {"ties": "first"}, "smooth": {"beta": BETA}}.get(case.op, {})
+    name = f"{family}{case.reduction}{'_max' if case.op == 'smooth' else ''}_pool"
+    options: dict[str, Any] = {"max": {"ties": "first"}, "min": {"ties": "first"}, "smooth": {"beta": BETA}}.get(
+        case.reduction, {}
+    )
+    if (mask := case.mask()) is not None:
+        options = {**options, "where": mask}
     function = getattr(wg, f"{name}{rank}d" if rank <= 3 else name)
     if case.op == "lp":
         function = partial(function, norm_type=NORM)

@@ -37,7 +37,15 @@ VIEW = report.View(
     subject="speed-up over the fastest peer",
     times=(OURS, *PEERS, FLOOR),
     columns=report.SPEEDUPS | {"time over floor": lambda row: report.times(row.over_floor)},
-    colours={"max pooling": "#2f6db3", "avg pooling": "#e08a1e", "smooth pooling": "#3f9c5a", "lp pooling": "#8a5ab0"},
+    colours={
+        "max pooling": "#2f6db3",
+        "avg pooling": "#e08a1e",
+        "smooth pooling": "#3f9c5a",
+        "lp pooling": "#8a5ab0",
+        "min pooling": "#7fb2e5",
+        "masked max pooling": "#1c4068",
+        "masked avg pooling": "#8a5a1c",
+    },
     work="bytes",
     packages=("torch", "jax", "onnxruntime"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ MOST_UNFOLDED = 4 << 30  # bytes
 
 def by_torch(case: Case, x: Array, g: Array) -> Call | None:
     """In the layout of the case: a tensor of a transposed view is PyTorch's channels_last."""
-    pool = {"smooth": torch_smooth, "lp": torch_lp}.get(case.op, torch_pool)(case)
+    pool = COMPOSITIONS.get(case.op, torch_pool)(case)
     if pool is not None and case.dtype == "uint8":
         try:
             pool(torch.from_numpy(x))
@@ -74,6 +75,37 @@ def torch_lp(case: Case) -> Pool | None:
     return lambda x: function(x.square(), geometry.kernel, geometry.stride, **options).sqrt()
 
 
+def torch_min(case: Case) -> Pool | None:
+    pool = torch_pool(replace(case, op="max"))
+    return pool and (lambda x: -pool(-x))
+
+
+def torch_masked_max(case: Case) -> Pool | None:
+    pool, left_out = torch_pool(replace(case, op="max")), left_out_of(case)
+    return pool and (lambda x: pool(x.masked_fill(left_out, -math.inf)))
+
+
+def torch_masked_avg(case: Case) -> Pool | None:
+    """Sums of what is left, divided by how many that are: a mask is new in every call, so its count is too."""
+    geometry, left_out = case.geometry, left_out_of(case)
+    if not isinstance(geometry, Sliding) or geometry.rank not in (2, 3) or case.hangs_over:
+        return None
+    function, padding = getattr(F, f"avg_pool{geometry.rank}d"), tuple(before for before, _ in geometry.padding)
+
+    def pool(x: Any) -> Any:
+        total = function(x.masked_fill(left_out, 0), geometry.kernel, geometry.stride, padding, divisor_override=1)
+        missing = function(left_out.to(x.dtype), geometry.kernel, geometry.stride, padding, divisor_override=1)
+        return total / (math.prod(geometry.kernel) - missing)
+
+    return pool
+
+
+def left_out_of(case: Case) -> torch.Tensor:
+    mask = case.mask()
+    assert mask is not None
+    return torch.from_numpy(~mask)
+
+
 # --- smooth max, of which PyTorch has none -----------------------------------------------------------------------------
 
 
@@ -116,6 +148,15 @@ def smooth_bins(case: Case, cells: torch.Tensor) -> torch.Tensor:
     axes = tuple(range(2, 2 + case.geometry.rank))
     bins = [(BETA * cells[:, :, *cut]).logsumexp(axes) / BETA for cut in itertools.product(*sides)]
     return torch.stack(bins, -1).reshape(*cells.shape[:2], *case.out_shape[2:])
+
+
+COMPOSITIONS = {
+    "smooth": torch_smooth,
+    "lp": torch_lp,
+    "min": torch_min,
+    "masked max": torch_masked_max,
+    "masked avg": torch_masked_avg,
+}
 
 
 def composed(case: Case, x: Array, g: Array) -> list[Array]:
