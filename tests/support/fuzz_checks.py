@@ -202,11 +202,11 @@ def refused(case: Case) -> bool:
     params: Any = case.params
     if not isinstance(params, MaxParams) or params.empty == "zero":
         return False
-    if case.mask is not None:
-        made = dense.POOLINGS[case.op](masked(case), np.zeros(case.shapes[0]))
-        return not np.broadcast_to(made.real, (made.planes, *made.cells.shape)).any(-1).all()
     spatial = case.shapes[0][len(case.shapes[0]) - case.rank :]
-    return any(not (dense.axis_cells(params.geometry, axis, n) >= 0).any(-1).all() for axis, n in enumerate(spatial))
+    if any(not (dense.axis_cells(params.geometry, axis, n) >= 0).any(-1).all() for axis, n in enumerate(spatial)):
+        return True
+    made = dense.POOLINGS[case.op](masked(case), np.zeros(case.shapes[0]))
+    return not np.broadcast_to(made.real, (made.planes, *made.cells.shape)).any(-1).all()
 
 
 def may_be_refused(case: Case, error: WindowgradError) -> bool:
