@@ -15,7 +15,7 @@ from support import conform_adapters as fakes
 from support.paths import ROOT
 from windowgrad.conform.adapters import ADAPTERS
 from windowgrad.conform.answers import Answer
-from windowgrad.conform.case import CHECKS, GROUPS, OPS
+from windowgrad.conform.case import CHECKS, GROUPS, OPS, Case
 from windowgrad.conform.cases import FACTORS, cases, covering, possible
 from windowgrad.conform.command import CASES
 from windowgrad.conform.expected import compared, expected
@@ -26,6 +26,16 @@ from windowgrad.conform.runner import Plan, run
 from windowgrad.conform.stop import Stop
 
 # --- cases -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cells", "padding", "ceil_mode", "much"),
+    [(5, (1, 1), True, True), (4, (1, 1), True, False), (5, (1, 1), False, False), (5, (3, 0), False, True)],
+)
+def test_a_stride_of_ceil_mode_counts_as_padding_only_where_room_is_left(cells, padding, ceil_mode, much):
+    """An implementation that pads by it refuses these cases, so an entry is not stale if none of them was asked."""
+    case = Case("max_pool", {"x": np.zeros((1, 1, cells))}, (2,), (2,), (padding,), (1,), ceil_mode)
+    assert ("padding or a stride of ceil mode over kernel" in case.features) == much
 
 
 @pytest.mark.parametrize("op", OPS)

@@ -189,6 +189,7 @@ class Case:
             "padding differs by axis": len(set(self.padding)) > 1,
             "padding over half": any(max(pad) > k // 2 for pad, k, _ in pads),
             "padding over dilated half": any(max(pad) > (d * (k - 1) + 1) // 2 for pad, k, d in pads),
+            "padding or a stride of ceil mode over kernel": self.has_much_padding,
             "dilation": any(d > 1 and k > 1 for d, k in zip(self.dilation, self.kernel, strict=True)),
             "stride": any(s > 1 for s in self.stride),
             "stride one": bool(self.stride) and set(self.stride) == {1},
@@ -215,6 +216,12 @@ class Case:
         return self.geometry.grid(self.spatial) != Sliding(self.kernel, self.stride, self.padding, self.dilation).grid(
             self.spatial
         )
+
+    @property
+    def has_much_padding(self) -> bool:
+        """Whether padding is larger than the kernel, with a stride more after it where ceil mode finds room left."""
+        sides = zip(self.spatial, self.padding, self.kernel, self.stride, strict=False)
+        return any(max(lo, hi + (s if self.ceil_mode and (n + lo + hi - k) % s else 0)) > k for n, (lo, hi), k, s in sides)
 
     @property
     def has_lowest_window(self) -> bool:
