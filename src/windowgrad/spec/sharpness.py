@@ -4,7 +4,7 @@
 as (x − top) − log(total)/β: both terms have the same sign, so nothing cancels. A cell of weight 0 adds nothing.
 
 Higher derivatives are made of B_k = E[(x − y)ᵏ], which is the forward rule of an `order` k ≥ 1: nothing cancels in it, however
-far from 0 the cells are (`sharpness_curve`).
+far from 0 the cells are (`sharpness_moments`).
 """
 
 from __future__ import annotations
