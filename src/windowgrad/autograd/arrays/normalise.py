@@ -89,12 +89,12 @@ def inverse_root(x: Any) -> Any:
     return run(INVERSE_ROOT, "forward", EACH, x)
 
 
-@np.errstate(all="ignore")
 def moments(params: NormaliseParams, x: Any) -> Moments:
-    """The moments of each channel: of floats in float64, else written with operators. Infinity is a result, not a warning."""
+    """The moments of each channel: of floats in float64, else written with operators."""
     if is_kernels(x):
         x = held(x)
-        return Moments(*_kernels().moments(x, _extent(params, x)))
+        with np.errstate(all="ignore"):  # infinity is a result, not a warning
+            return Moments(*_kernels().moments(x, _extent(params, x)))
     axes = params.others(x.shape)
     middle = mean(x, axes, True)
     apart = subtract(x, middle)
