@@ -113,12 +113,11 @@ def _ratio(like: Any, count: int) -> Any:
     return Fraction(count, count - 1) if like.dtype == object else count / (count - 1)
 
 
-@np.errstate(all="ignore")
 def _mixed(old: Any, new: Any, part: Any) -> Any:
-    """`part` of the new and the rest of the old, in the dtype of the old."""
+    """`part` of the new and the rest of the old, in the dtype of the old; infinity is a result, not a warning."""
     if old.dtype == object:
         return old * (1 - part) + new * part
-    return cast(old * (1 - float(part)) + new * float(part), old.dtype)
+    return cast(add(multiply(old, 1 - float(part)), multiply(new, float(part))), old.dtype)
 
 
 def _neutral(params: Mapping[str, Any]) -> tuple[Any, Any]:
