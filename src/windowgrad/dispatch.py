@@ -29,7 +29,7 @@ from windowgrad.facts import Facts, Kernels
 from windowgrad.interrupts import put_off
 from windowgrad.loading import loading
 from windowgrad.memory import refuse_unallocatable
-from windowgrad.params import Params
+from windowgrad.params import Params, PoolParams
 from windowgrad.spec.op import Op
 
 NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set, type, np.ndarray)
@@ -272,12 +272,12 @@ def on_numpy(
     try:
         if ready is None or not READY or not are_plain(arrays):
             ready = None
-        elif out is None:
+        if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
+            refuse_large(op, rule, params, arrays)
+        if ready is not None and out is None:
             learn(op, rule, params, arrays, ready)
             found = called(op, ready, arrays, needs, saved)
             return found if needs is None else chosen(found, needs)
-        if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
-            refuse_large(op, rule, params, arrays)
         if out is not None:
             return write(compute, ready, op, rule, params, arrays, out)
         told = {} if saved is None or compute is not by_kernel else {"saved": saved}
@@ -344,9 +344,13 @@ def are_plain(arrays: Sequence[Any]) -> bool:
 
 def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> None:
     """What needs more memory than there is, with all that is made on the way, is refused before any work."""
-    inputs = {"jvp": arrays[: len(arrays) // 2], "vjp": arrays[:-1]}.get(rule, arrays)
-    dtype = result_dtype(op, [array.dtype for array in inputs])
+    dtype = result_dtype(op, inputs_of(rule, [array.dtype for array in arrays]))
     peak.refuse(rule, params, argument_names(op, rule, len(arrays)), arrays, dtype, facts_of(op).copies_x)
+
+
+def inputs_of(rule: str, given: Sequence[Any]) -> Sequence[Any]:
+    """Of what a rule is given for its arrays, that for the inputs of the operator."""
+    return {"jvp": given[: len(given) // 2], "vjp": given[:-1]}.get(rule, given)
 
 
 def chosen(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:
@@ -442,19 +446,30 @@ def routing(params: Params) -> Callable[..., tuple[Route, Ready | None]]:
 
 def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> Ready | None:
     """The rule for arrays of these kinds, with everything done that follows from the kinds; None where there is none."""
-    small = all(dtype.isnative and math.prod(shape) < peak.LEAST for shape, dtype in kinds)
-    if compute is by_spec or not params.lasting or not small:
+    native, small = all(dtype.isnative for _, dtype in kinds), all(math.prod(shape) < peak.LEAST for shape, _ in kinds)
+    if compute is by_spec or not params.lasting or not native:
         return None
     if compute is by_record:
-        if rule != "forward":
+        if rule != "forward" or not small:
             return None
         numbers = getattr(op.forward, "numbers", None)  # of two rules, that for machine numbers
         return partial(in_silence, op.forward, params) if numbers is None else partial(array_in_silence, numbers, params)
+    if not small and not is_read_as_it_is(op, rule, params, kinds):
+        return None
     prepare = loaded(facts_of(op).kernels).prepare
     try:
         return None if prepare is None else prepare(rule, params, *kinds)
     except OverflowError as error:
         raise too_many(op) from error
+
+
+def is_read_as_it_is(op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> bool:
+    """Whether pooling kernels copy no contiguous array of these kinds: then the memory that a call needs follows from them."""
+    if not isinstance(params, PoolParams):
+        return False
+    dtypes = [dtype for _, dtype in kinds]
+    result = result_dtype(op, inputs_of(rule, dtypes))
+    return all(peak.width_in_copy(rule, params, dtype, result) == dtype.itemsize for dtype in dtypes)
 
 
 def write(compute: Route, ready: Ready | None, op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any) -> Any:

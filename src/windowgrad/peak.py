@@ -53,12 +53,17 @@ def outputs(rule: str, params: Params, names: Sequence[str], arrays: Sequence[Ar
 
 def copied(rule: str, params: Params, array: Array, result: np.dtype[Any]) -> int:
     """The bytes of the copy made of an array."""
-    width = max(4, array.itemsize, result.itemsize)
-    if rule == "forward" and isinstance(params, MaxParams):  # these are compared as they are
-        width = array.itemsize * (1 if array.itemsize in (1, 8) or array.dtype.name in ("int32", "float32") else 2)
+    width = width_in_copy(rule, params, array.dtype, result)
     if array.flags.c_contiguous and array.itemsize == width:
         return 0
     return min(array.size, at_once(params, array.shape)) * width
+
+
+def width_in_copy(rule: str, params: Params, dtype: np.dtype[Any], result: np.dtype[Any]) -> int:
+    """The bytes of a cell as kernels read it: if they are those of the dtype, a contiguous array is not copied."""
+    if rule == "forward" and isinstance(params, MaxParams):  # these are compared as they are
+        return dtype.itemsize * (1 if dtype.itemsize in (1, 8) or dtype.name in ("int32", "float32") else 2)
+    return max(4, dtype.itemsize, result.itemsize)
 
 
 def at_once(params: Params, shape: Shape) -> int:

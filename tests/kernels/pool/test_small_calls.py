@@ -6,7 +6,7 @@ import pytest
 import windowgrad as wg
 from support.bits import LAYOUTS, drawn_call, settled
 from support.guarded import exact_memory, guarded
-from windowgrad import dispatch
+from windowgrad import dispatch, memory
 from windowgrad.geometry import Global, Sliding
 from windowgrad.kernels.runtime import buffers, threads
 from windowgrad.ops import OPS
@@ -91,14 +91,42 @@ def test_only_what_is_computed_at_once_is_prepared(op):
     for shape, whole in (
         ((0, 4, 4), False),  # nothing to compute
         ((2, 2), True),
-        ((1 << 11, (1 << 11) - 1), True),
-        ((1 << 11, 1 << 11), False),  # of which it is asked first whether there is memory for it
+        ((1 << 11, 1 << 11), True),
         ((2, (1 << 21) - 2), False),  # cut into blocks
     ):
         assert (prepared(name, "forward", params, np.broadcast_to(np.float32(0), shape)) is not None) == whole, shape
     assert prepared(name, "forward", record(Sliding((64, 64), 1)), np.zeros((70, 70), np.float32)) is None
     assert prepared(name, "forward", params, np.zeros((2, 4), ">f4")) is None
     assert prepared(name, "forward", params, np.zeros((2, 4), np.float16)) is None
+
+
+@pytest.mark.parametrize("op", [("max_pool", MaxParams), ("avg_pool", MeanParams)], ids=lambda op: op[0])
+def test_large_arrays_that_would_be_copied_are_not_prepared(op):
+    """They are copied block by block, so that the copies take little memory."""
+    name, record = op
+    params, small, large = record(Sliding((2, 2), 2)), (1 << 11, (1 << 11) - 1), (1 << 11, 1 << 11)
+    for rule, dtype, copied in (
+        ("forward", np.uint8, name == "avg_pool"),
+        ("forward", np.int16, True),
+        ("forward", np.int32, name == "avg_pool"),
+        ("forward", np.float32, False),
+        ("vjp", np.float32, False),
+        ("vjp", np.float64, False),
+    ):
+        for shape, expected in ((small, rule == "vjp" or name == "avg_pool" or dtype != np.int16), (large, not copied)):
+            shapes = [shape, params.out_shape(shape)][: 2 if rule == "vjp" else 1]
+            given = [np.broadcast_to(np.zeros((), dtype), each) for each in shapes]
+            assert (prepared(name, rule, params, *given) is not None) == expected, (rule, dtype, shape)
+
+
+def test_what_needs_too_much_memory_is_refused_each_time(monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    monkeypatch.setattr(memory, "available", lambda: 1 << 25)
+    x, params = np.zeros((1 << 11, 1 << 11), np.float32), MaxParams(Sliding((2, 1), 1))
+    assert prepared("max_pool", "with_indices", params, x) is not None
+    for _ in range(3):
+        with pytest.raises(wg.WindowError, match=r"the output 48\.0 MiB\), this machine has 32\.0 MiB"):
+            OPS["max_pool"].with_indices(params, x)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "int64", "uint64", "float64"])
