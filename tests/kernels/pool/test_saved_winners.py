@@ -5,10 +5,20 @@ import pytest
 
 from support.bits import LAYOUTS, drawn_cells, drawn_geometry, settled
 from support.exact import DTYPES, FLOATS
+from support.guarded import guarded
 from windowgrad.errors import WindowError
 from windowgrad.geometry import Adaptive, Global, Sliding, place_of
 from windowgrad.kernels.pool import blocks
-from windowgrad.kernels.pool.max import entry, winner_codes, winner_gather, winner_pairs, winner_scatter, winner_strips
+from windowgrad.kernels.pool.max import (
+    entry,
+    winner_codes,
+    winner_gather,
+    winner_near,
+    winner_pairs,
+    winner_scatter,
+    winner_strips,
+)
+from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.runtime import threads
 from windowgrad.ops import MEANINGS, OPS
 from windowgrad.params import TIES, MaxParams, MinParams
@@ -44,6 +54,13 @@ GEOMETRIES = [
     (Sliding((5, 3), (2, 3), ((0, 4), (3, 3)), (2, 3)), (1, 2, 33, 1)),
     (Sliding((3, 4), 3, ((1, 1), (0, 0)), (1, 7)), (2, 3, 15, 23)),
     (Sliding((3,), 2, 1), (3, 2, 33)),
+    (Sliding((3,), 2), (3, 2, 20)),
+    (Sliding((3, 3), 2, 1), (1, 2, 5, 96)),
+    (Sliding((5, 3), (1, 2), (2, 1)), (2, 2, 6, 40)),
+    (Sliding((3, 3), 2, (0, 1), (3, 1)), (2, 2, 9, 23)),
+    (Sliding((3, 3), 2, ((1, 1), (1, 5))), (2, 2, 4, 17)),
+    (Sliding((2, 3), 2, ((3, 0), (0, 4))), (2, 2, 4, 18)),
+    (Sliding((3, 3), 2, ((0, 0), (0, 1)), ceil_mode=True), (1, 2, 4, 34)),
     (Sliding((20,), 1, 9), (3, 50)),
     (Sliding((3, 3, 3), 2, 1), (2, 2, 4, 5, 18)),
     (Sliding((2, 1, 2, 2, 3), 1, (0, 0, 1, 0, 1)), (2, 2, 3, 2, 10)),
@@ -161,7 +178,7 @@ def test_nothing_is_saved_of_ties_in_windows_nor_of_what_is_cut_within_planes():
 
 
 def payer(geometry, spatial, channels=1):
-    return entry.payment(geometry, spatial, channels)[0].__name__
+    return payment(geometry, spatial, channels)[0].__name__
 
 
 def test_pairs_are_windows_of_two_cells_that_do_not_overlap():
@@ -173,6 +190,26 @@ def test_pairs_are_windows_of_two_cells_that_do_not_overlap():
         assert payer(geometry, (8, 8)) != "winner_pairs"
     assert payer(Sliding((2, 2, 2), 2), (8, 8, 8)) == "winner_scatter"  # more than PAIRED taps
     assert payer(Sliding((2, 2), 2), (8, 8), 3) == "winner_scatter"  # channels last
+
+
+def test_triples_are_windows_of_three_cells_two_apart():
+    wide, narrow = (9, 2 * winner_codes.LONG - 1), (9, 2 * winner_codes.LONG - 2)
+    assert payer(Sliding((3, 3), 2, 1), wide) == payer(Sliding((3,), 2, 1), wide[1:]) == "winner_triples"
+    assert payer(Sliding((3, 3), 2, 1), narrow) == "winner_scatter"
+    assert payer(Sliding((8, 3), 2, 1), wide) == payer(Sliding((4, 3), (1, 2), 1), wide) == "winner_triples"
+    assert payer(Sliding((9, 3), 2, 1), wide) == payer(Sliding((5, 3), (1, 2), 1), wide) == "winner_scatter"  # more than NEAR
+    for last in (Sliding((3, 3), 2, 1, (1, 2)), Sliding((3, 3), (2, 3), 1), Sliding((3, 4), 2, 1), Sliding((3, 3), 2, (1, 2))):
+        assert payer(last, (9, 200)) == "winner_scatter"
+    assert payer(Adaptive((4, 60)), (9, 200)) == "winner_scatter"
+
+
+def test_many_channels_are_paid_as_runs():
+    few, enough = winner_codes.LONG - 1, winner_codes.LONG
+    for geometry in (Sliding((3, 3), 2, 1), Sliding((2, 2), 2), Sliding((4, 4), 2), Sliding((9, 9), 9)):
+        assert payer(geometry, (20, 20), few) == "winner_scatter"
+        assert payer(geometry, (20, 20), enough) == "winner_runs"
+    for geometry in (Sliding((5, 5), 2), Sliding((3, 3), (1, 2)), Sliding((3, 3), 2, 1, 2), Adaptive((5, 5))):
+        assert payer(geometry, (20, 20), enough) == "winner_scatter"  # more than NEAR windows, or not alike
 
 
 def test_windows_of_few_taps_one_cell_apart_are_gathered():
@@ -200,11 +237,28 @@ def test_every_kernel_that_may_pay_gives_the_same_bits(geometry, shape):
         ]
     if winner_codes.are_pairs(codes):
         plans.append((winner_pairs.winner_pairs, winner_pairs.made(geometry, spatial), 0))
+    if winner_codes.has_triples(codes):
+        plans.append((winner_near.winner_triples, winner_near.made(geometry, spatial), 0))
     for kernel, plan, parts in plans:
         gx = np.full(x.size, NAN, np.float32)
         kernel(saved.reshape(-1), g.reshape(-1), gx, plan, 0, planes * int(plan[parts]))
         found.append(settled(gx.reshape(shape)))
     assert set(found) == {settled(in_order(MaxParams(geometry), x, g, saved))}
+
+
+@every_geometry
+@pytest.mark.parametrize("channels", [8, 13, 17])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_runs_of_channels_are_paid_like_planes(geometry, shape, channels, dtype):
+    shape = (2, channels, *geometry.split(shape)[1])
+    (_, spatial), rng = geometry.split(shape), np.random.default_rng(6)
+    x = drawn([0.0, 1.0, 2.0], shape, 1).astype(dtype)
+    _, saved = MAX.saving(MaxParams(geometry), x)
+    g, plan = rng.standard_normal(saved.shape).astype(dtype), winner_near.made(geometry, spatial)
+    codes, gradients = (guarded(np.ascontiguousarray(np.moveaxis(a, 1, -1)), "end").reshape(-1) for a in (saved, g))
+    gx = guarded(np.full((2, *spatial, channels), NAN, dtype), "end")
+    winner_near.winner_runs(codes, gradients, gx.reshape(-1), plan, channels, 0, 2 * int(plan[0]))
+    assert settled(np.moveaxis(gx, -1, 1)) == settled(in_order(MaxParams(geometry), x, g, saved))
 
 
 SCATTERED = [(1 << 15, 4, 8192), (1 << 15, 4, 1), (1, 1, 8192), (40, 1, 1)]
@@ -228,7 +282,7 @@ def test_the_place_of_a_tap_follows_by_multiplications():
 
 def in_order(params, x, g, saved):
     """The gradient window after window, each addition rounded."""
-    geometry, gx = params.geometry, np.zeros(x.shape, np.float32)
+    geometry, gx = params.geometry, np.zeros(x.shape, g.dtype)
     lead, spatial = geometry.split(x.shape)
     places = places_of(geometry, x.shape, saved).reshape(-1, np.prod(g.shape[len(lead) :]))
     for plane, found, paid in zip(gx.reshape(-1, np.prod(spatial)), places, g.reshape(places.shape), strict=True):

@@ -21,8 +21,9 @@ from windowgrad.kernels.arrays import Array, computed, summed
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
-from windowgrad.kernels.pool.max.entry import max_saves, payment, tied, tied_back, topper
+from windowgrad.kernels.pool.max.entry import max_saves, tied, tied_back, topper
 from windowgrad.kernels.pool.max.find import comparable, finder, way_of
+from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
 from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, over_planes, over_planes_back, sums
 from windowgrad.kernels.pool.one_by_one import take
@@ -153,8 +154,8 @@ def paying(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any], kind
             return (gx,)
 
         return pay_planes
-    kernel, plan, parts = payment(geometry, spatial, 1)
-    pay = job((kernel, (plan,), math.prod(lead) * parts), work)
+    kernel, given, parts = payment(geometry, spatial, 1)
+    pay = job((kernel, given, math.prod(lead) * parts), work)
 
     def call(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
         found, gx = save(x, False)[1] if saved is None else saved, new(shape, dtype)

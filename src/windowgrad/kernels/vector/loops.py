@@ -7,7 +7,7 @@ counting of references; so the few loops that every kernel is made of are intrin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -97,6 +97,32 @@ class Emitter:
         builder.store(step(builder.load(i)) if callable(step) else self.add(builder.load(i), step), i)
         builder.branch(test)
         builder.position_at_end(after)
+
+    def whole_steps(self, count: Any, n: Any) -> Any:
+        """i = 0, n, 2·n, …: steps that cover `count` numbers, at least n; the last one ends with them, and may begin early."""
+        builder, last = self.builder, self.builder.sub(count, self.int(n))
+
+        def following(i: Any) -> Any:
+            after = self.add(i, n)
+            return builder.select(builder.and_(self.less(last, after), self.less(i, last)), last, after)
+
+        return self.steps(self.int(0), self.add(last, 1), following)
+
+    def by_number(self, number: Any, common: Sequence[Any], known: Callable[[Any], None], other: Callable[[], None]) -> None:
+        """What `known` writes where the number is one of the common ones, else what `other` does."""
+        builder = self.builder
+        done, more = builder.append_basic_block("done"), builder.append_basic_block("more")
+        choice = builder.switch(number, more)
+        for each in common:
+            block = builder.append_basic_block(f"number{each}")
+            choice.add_case(self.int(each), block)
+            builder.position_at_end(block)
+            known(each)
+            builder.branch(done)
+        builder.position_at_end(more)
+        other()
+        builder.branch(done)
+        builder.position_at_end(done)
 
     def less(self, a: Any, b: Any) -> Any:
         return self.builder.icmp_signed("<", a, self.int(b) if isinstance(b, int) else b)

@@ -19,13 +19,11 @@ from windowgrad.kernels.pool.long_rows import is_long, is_plain
 from windowgrad.kernels.pool.max import long_rows, winner_strips
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least, sum_dtype
 from windowgrad.kernels.pool.max.many_rows import max_axes
+from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
-from windowgrad.kernels.pool.max.winner_codes import are_pairs, codes_of
+from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
-from windowgrad.kernels.pool.max.winner_gather import gather_plan, winner_gather
-from windowgrad.kernels.pool.max.winner_pairs import pair_plan, winner_pairs
-from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter
 from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.runtime.buffers import empty
@@ -244,27 +242,14 @@ def max_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None = None) -
     found = flat(layout.stored(saved)) if saved is not None else found_codes(params, x, *only(compared(layout.stored(x))))
     gradients = added(layout.stored(g)).astype(sum_dtype(x.dtype, dtype), copy=False)
     gx = empty((x.size,), gradients.dtype)
-    kernel, packed, parts = payment(params.geometry, spatial, layout.channels)
-    run(partial(kernel, found, gradients, gx, packed), layout.planes * parts, gx.nbytes)
+    kernel, given, parts = payment(params.geometry, spatial, layout.channels)
+    run(partial(kernel, found, gradients, gx, *given), layout.planes * parts, gx.nbytes)
     return (layout.finished(gx, x.shape, dtype),)
 
 
 def only(values: Array) -> tuple[Array, Array]:
     """The cells, and no memory for values."""
     return values, values[:0]
-
-
-def payment(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> tuple[Any, Array, int]:
-    """The kernel that gives each gradient to its winner, its plan, and into how many parts it takes a plane."""
-    codes = codes_of(geometry, spatial)
-    if channels == 1 and are_pairs(codes):
-        packed = pair_plan(geometry, spatial)
-        return winner_pairs, packed, int(packed[0])
-    if codes.gathers:
-        packed = gather_plan(geometry, spatial, channels)
-        return winner_gather, packed, int(packed[0])
-    packed = scatter_plan(geometry, spatial, channels)
-    return winner_scatter, packed, int(packed[6])
 
 
 def of_planes(params: MaxParams, x: Array, wanted: bool = True) -> tuple[Array, Array]:

@@ -27,6 +27,12 @@ GATHERED = 9
 PAIRED = 4
 """The most taps for `winner_pairs`: where few of the cells win, their rows are cleared in one go."""
 
+NEAR = 4
+"""The most windows of a cell for `winner_near`; of its rows, where windows are three cells along the row."""
+
+LONG = 48
+"""The fewest outputs in a row, or channels of a cell, for the same: the beginning of a row or a cell costs as much as some."""
+
 WIDE = 32
 """Places of the grid in a row that is not narrow."""
 
@@ -53,6 +59,11 @@ class Axis:
     stride: int = 0
     """How far windows are apart, 0 if they are not all alike."""
     before: int = 0
+
+    @property
+    def span(self) -> int:
+        """The cells from the first to the last tap of a window."""
+        return (self.taps - 1) * self.step + 1
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,27 @@ def are_pairs(codes: Codes) -> bool:
         and last.step == 1
         and all(axis.before < axis.stride and (axis.taps - 1) * axis.step < axis.stride for axis in codes.axes)
     )
+
+
+def has_triples(codes: Codes) -> bool:
+    """Whether windows are three cells side by side along the row, and two apart."""
+    last = codes.axes[-1]
+    return (last.taps, last.stride, last.step) == (3, 2, 1) and last.before < 2 and not codes.are_places
+
+
+def are_triples(codes: Codes) -> bool:
+    """Whether they are, rows are long, and few rows of windows see a cell."""
+    return has_triples(codes) and codes.axes[-1].out >= LONG and windows_of_a_cell(codes.axes[:-1]) <= NEAR
+
+
+def are_near(codes: Codes, channels: int) -> bool:
+    """Whether few windows see a cell, and its channels, which stand last, are many."""
+    return channels >= LONG and not codes.are_places and windows_of_a_cell(codes.axes) <= NEAR
+
+
+def windows_of_a_cell(axes: Sequence[Axis]) -> float:
+    """How many windows see a cell, at most; infinite if they are not all alike."""
+    return math.prod(min(axis.taps, -(-axis.span // axis.stride)) if axis.stride else math.inf for axis in axes)
 
 
 def may_gather(axes: Sequence[Axis]) -> bool:

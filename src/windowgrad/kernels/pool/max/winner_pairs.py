@@ -68,15 +68,7 @@ def expanding(double: int, half: int) -> Any:
             target, tap, pairs, part = (gx, args[2]), args[3], args[4], Vec(gx.dtype, n)
             few = Vec(types.Integer.from_bitwidth(codes.dtype.bitwidth, True), n)
             names = [spread(builder, builder.trunc(e.add(tap, side), llvm(few).element), n) for side in range(2)]
-            last = builder.sub(pairs, e.int(n))
-
-            def following(j: Any) -> Any:
-                """Behind the last whole step comes one that ends with the row."""
-                after = e.add(j, n)
-                ends = builder.and_(e.less(last, after), e.less(j, last))
-                return builder.select(ends, last, after)
-
-            with e.steps(e.int(0), e.add(last, 1), following) as j:
+            with e.whole_steps(pairs, n) as j:
                 some = read(context, builder, codes, args[0], j, few)
                 paid = builder.fadd(constant(part, 0.0), read(context, builder, g, args[1], j, part))
                 sides = [builder.select(builder.icmp_signed("==", some, name), paid, constant(part, 0.0)) for name in names]
