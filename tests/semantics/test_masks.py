@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 import windowgrad as wg
+from support.bits import settled
 from support.exact import DTYPES
+from support.guarded import guarded
 from support.laws import dot
 from support.strategies import SITUATIONS, arrays, fractions
 from windowgrad.errors import KindError, WindowError
@@ -121,6 +123,35 @@ def test_a_sum_beyond_float32_is_of_float64():
 
 
 WILD = np.array([np.nan, np.inf, -np.inf, 1.0, -2.0, 0.5, 0.0, 3.0])
+
+
+@pytest.mark.parametrize("geometry", [Sliding((3, 3), 1), Adaptive((3, 3)), Global(2)], ids=str)
+def test_a_masked_mean_does_not_depend_on_what_overflows_beside_it(geometry):
+    rng = np.random.default_rng(8)
+    x, params = (
+        rng.standard_normal((2, 16, 20, 20)).astype(np.float32),
+        masked(MeanParams(geometry), rng.random((20, 20)) < 0.7),
+    )
+    alone = OPS["avg_pool"].forward(params, x)
+    x[1] = 3e38
+    beside = OPS["avg_pool"].forward(params, x)
+    assert (beside[0] == alone[0]).all()
+    assert (np.isclose(beside[1], 3e38, rtol=1e-6) | (beside[1] == 0)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lead", [(13, 2), (13, 1), (1, 1)], ids=["own", "shared", "one"])
+@pytest.mark.parametrize("geometry", [*GEOMETRIES, Sliding((3, 3), 1, 1), Sliding((2, 2), 2), Sliding((5, 5), 1, 2)], ids=str)
+def test_maxima_by_planes_are_those_of_single_cells(geometry, lead, dtype):
+    """Windows without a cell, infinite cells, NaN, and zeros of both signs too."""
+    rng = np.random.default_rng(9)
+    cells = np.array([-np.inf, np.inf, np.nan, 0.0, -0.0, 1.0, -2.0])
+    x = rng.choice(cells, (13, 2, 15, 17), p=[0.3, 0.02, 0.02, 0.2, 0.2, 0.13, 0.13]).astype(dtype)
+    where = rng.random((*lead, 15, 17)) < rng.choice([0.0, 0.2, 0.9], (*lead, 1, 1))
+    params = masked(MaxParams(geometry), where)
+    found = OPS["max_pool"].forward(params, guarded(x, "end"))
+    wanted = OPS["max_pool"].forward(params, x.astype(object)).astype(dtype)
+    assert settled(found) == settled(wanted)
 
 
 @pytest.mark.parametrize("name", POOLS)

@@ -11,10 +11,10 @@ import numpy as np
 
 from windowgrad.kernels.arrays import Array, flat
 from windowgrad.kernels.runtime.buffers import empty
-from windowgrad.kernels.runtime.jit import kernel
+from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.kernels.vector.masked import one_by_one
-from windowgrad.kernels.vector.ops import address, equal, lanes, load, load_as, select, splat, store
+from windowgrad.kernels.vector.ops import address, equal, lanes, load, load_beside, select, splat, store
 from windowgrad.params import PoolParams
 
 P = TypeVar("P", bound=PoolParams)
@@ -41,6 +41,12 @@ def small_mask(params: PoolParams, shape: tuple[int, ...]) -> Array:
     return found
 
 
+def which_of(mask: Array, lead: tuple[int, ...]) -> Array:
+    """For each plane of an array, which plane of its `small_mask` it has."""
+    own = mask.shape[: len(lead)]
+    return np.broadcast_to(np.arange(math.prod(own)).reshape(own), lead).reshape(-1)
+
+
 def filled(params: PoolParams, x: Array, value: Any) -> Array:
     """The cells, with `value` where the mask is False, one for all or one for each plane; in new memory, plane after plane."""
     out, lead = empty(x.shape, x.dtype), params.geometry.split(x.shape)[0]
@@ -60,14 +66,20 @@ def filled(params: PoolParams, x: Array, value: Any) -> Array:
 @kernel
 def fill_planes(x: Any, mask: Any, out: Any, value: Any, plane: int, first: int, last: int) -> None:
     """out = x where the mask is not 0, else the value, for planes first to last; mask and value are of one plane, or of all."""
-    n, step, size = lanes(x), plane if len(mask) > plane else 0, plane - plane % lanes(x)
-    several, zero = len(value) > 1, splat(x, 0)
+    step, several = plane if len(mask) > plane else 0, len(value) > 1
     x, mask, out = address(x), address(mask), address(out)
     for q in range(first, last):
-        base, at, lone = q * plane, q * step, value[q if several else 0]
-        other = splat(x, lone)
-        for i in range(0, size, n):
-            one_by_one()
-            store(out, base + i, select(equal(load_as(mask, at + i, x), zero), other, load(x, base + i)))
-        for i in range(size, plane):
-            out[base + i] = x[base + i] if mask[at + i] != 0 else lone
+        fill_plane(x, q * plane, mask, q * step, out, q * plane, plane, value[q if several else 0])
+
+
+@helper
+def fill_plane(x: Any, base: int, mask: Any, at: int, out: Any, to: int, plane: int, value: Any) -> None:
+    """out[to:] = a plane of x, the value where the mask is 0. All are addresses."""
+    n, other = lanes(x), splat(x, value)
+    size = plane - plane % n
+    for i in range(0, size, n):
+        one_by_one()
+        left = load_beside(mask, at + i, x)
+        store(out, to + i, select(equal(left, splat(left, 0)), other, load(x, base + i)))
+    for i in range(size, plane):
+        out[to + i] = x[base + i] if mask[at + i] != 0 else value

@@ -23,7 +23,7 @@ from windowgrad.kernels.pool.blocks import blocks
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.long_rows import is_long
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, divisor, padded_in, sum_of
-from windowgrad.kernels.pool.masked.fill import small_mask
+from windowgrad.kernels.pool.masked.fill import fill_plane, small_mask, which_of
 from windowgrad.kernels.pool.mean.entry import goes_by_axes, sees_all, sums
 from windowgrad.kernels.pool.mean.lanes import takes_lanes
 from windowgrad.kernels.pool.mean.rows import mean_rows_of_many
@@ -66,8 +66,7 @@ def averaged_by_planes(params: MeanParams, x: Array, dtype: Any) -> Array | None
     zero, y = sums(sum_of(params), x, x, p.depth), empty((*lead, *geometry.grid(spatial)), x.dtype)
     if sees_all(sum_of(params), p) or takes_lanes(p, planes, zero.itemsize):
         return None
-    count = math.prod(mask.shape[: len(lead)])
-    which = np.broadcast_to(np.arange(count).reshape(mask.shape[: len(lead)]), lead).reshape(-1)
+    count, which = math.prod(mask.shape[: len(lead)]), which_of(mask, lead)
     own, digits = count == planes > 1, max(1, int(p.row_cells.max() * p.count.max()).bit_length())
     by = added_to(params, spatial, p.plane_out) if own else divisor(params, x.shape)
     group = max(1, min(GROUP // (plane * x.itemsize), WHOLE[x.itemsize] // digits if own else planes))
@@ -92,17 +91,6 @@ def added_to(params: MeanParams, spatial: tuple[int, ...], size: int) -> Array:
     """What is added to the counts of a plane: the padded cells, if they count."""
     more = padded_in(params.geometry, spatial) if params.count_include_pad else 0.0
     return np.asarray(more).reshape(-1) if np.ndim(more) else np.zeros(size)
-
-
-@helper
-def left(x: Any, base: int, mask: Any, at: int, cells: Any, to: int, plane: int) -> None:
-    """cells[to:] = a plane of x, 0 where the mask is."""
-    n, zero = lanes(x), splat(x, 0)
-    size = plane - plane % n
-    for i in range(0, size, n):
-        store(cells, to + i, select(equal(load_as(mask, at + i, x), zero), zero, load(x, base + i)))
-    for i in range(size, plane):
-        cells[to + i] = x[base + i] if mask[at + i] != 0 else 0
 
 
 @helper
@@ -173,7 +161,7 @@ def mean_planes(
 
     If `base` is not 0, every plane has its own mask. Then `by` is added to the counts, which are digits to that base.
     """
-    own = 1 if base else 0
+    own, nothing = 1 if base else 0, np.zeros(1, x.dtype)[0]
     cells, found = np.empty((group + own) * plane, x.dtype), np.empty((group + own) * plane_out, y.dtype)
     divisor = np.empty(own * plane_out, y.dtype)
     into, made, counts = address(cells), address(found), address(divisor)
@@ -183,7 +171,7 @@ def mean_planes(
         some = min(planes - low, group)
         for i in range(some):
             at = which[low + i] * plane
-            left(source, (low + i) * plane, masks, at, into, i * plane, plane)
+            fill_plane(source, (low + i) * plane, masks, at, into, i * plane, plane, nothing)
             if own:
                 packed(masks, at, into, some * plane, weight, plane)
                 weight *= base

@@ -17,6 +17,7 @@ from windowgrad.kernels.pool.lp import entry as lp
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, divisor, left_in, padded_in, sum_of
 from windowgrad.kernels.pool.masked.fill import filled, mask_of, unmasked
 from windowgrad.kernels.pool.masked.mean_planes import averaged_by_planes
+from windowgrad.kernels.pool.masked.whole_planes import averaged_whole
 from windowgrad.kernels.pool.mean import entry as mean
 from windowgrad.kernels.pool.smooth import entry as smooth
 from windowgrad.params import LpParams, MeanParams, PoolParams, SmoothParams
@@ -25,14 +26,17 @@ from windowgrad.params import LpParams, MeanParams, PoolParams, SmoothParams
 
 
 def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
-    """Sums in the dtype of the result, again in float64 where that cannot hold one; divided once."""
-    if (means := averaged_by_planes(params, x, dtype)) is not None:
-        return means
+    """Sums in the dtype of the result, and those that it cannot hold again in float64; divided once."""
+    for way in (averaged_whole, averaged_by_planes):
+        if (means := way(params, x, dtype)) is not None:
+            return means
     cells, by = filled(params, x, 0), divisor(params, x.shape)
     total = mean.averaged(sum_of(params), cells, NARROW if computed(dtype) == NARROW else WIDE)
-    if total.dtype == NARROW and not np.isfinite(total).all():
-        total = mean.averaged(sum_of(params), cells, WIDE)
+    finite = np.isfinite(total) if total.dtype == NARROW else np.True_
     y: Array = np.divide(total, by, out=total, casting="same_kind").astype(dtype, copy=False)
+    if not finite.all():
+        again = mean.averaged(sum_of(params), cells, WIDE) / by
+        np.copyto(y, again, casting="same_kind", where=~finite)  # a window is summed again by what it sees itself
     return y
 
 

@@ -15,6 +15,8 @@ from windowgrad.dtypes import derivative_of, is_float
 from windowgrad.facts import Kernels
 from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.pool.masked.fill import filled, mask_of, small_mask, unmasked
+from windowgrad.kernels.pool.masked.max_planes import max_by_planes
+from windowgrad.kernels.pool.masked.whole_planes import max_whole
 from windowgrad.kernels.pool.max import entry as max_entry
 from windowgrad.kernels.pool.min import entry as min_entry
 from windowgrad.params import MaxParams, no_cell
@@ -43,6 +45,12 @@ def rules(kind: str) -> Kernels:
         return doubt if doubt.any() else None
 
     def masked_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
+        planes = (max_whole(params, x) or max_by_planes(params, x)) if kind == "max" and out is None else None
+        if planes is not None:
+            tops, some_empty = planes
+            if some_empty and params.empty == "raise":
+                left_in(params, x, tops.shape)
+            return tops
         plain, cells = unmasked(params), filled(params, x, loses(x.dtype))
         y: Array = forward(plain, cells, out)
         if in_doubt(params, x, y) is not None:

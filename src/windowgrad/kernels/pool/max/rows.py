@@ -131,6 +131,12 @@ def look_again(x: Any, y: Any, piece: Any, everywhere: bool, windows: Any) -> No
 @kernel
 def max_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """Pieces `first` to `last` of the output rows of all planes."""
+    top_rows(x, y, least, plan, first, last)
+
+
+@helper
+def top_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
+    """The same, for kernels that make x themselves."""
     line, windows, size = unpacked(plan)
     taps, step, stride = line.taps, line.step, line.stride
     lone, holes = taps == 0 and windows.plane == line.width, False  # of a plane that is one row, cells are read in place

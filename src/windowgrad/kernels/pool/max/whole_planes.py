@@ -114,12 +114,17 @@ def plane_tops(x: Any, y: Any, cells: int, first: int, last: int) -> None:
     spare = np.empty(lanes(x), x.dtype)
     x, y, room = address(x), address(y), address(spare)
     for p in range(first, last):
-        at = p * cells
-        top, strange = greatest(x, at, cells, room)
-        if strange or top == 0:
-            top = x[at + first_cell(x, at, cells, top, strange)]
-        y[p] = top
+        y[p] = top_of(x, p * cells, cells, room)
     alive(spare)
+
+
+@helper
+def top_of(x: Any, at: int, cells: int, room: Any) -> Any:
+    """The greatest of the cells from `at` on."""
+    top, strange = greatest(x, at, cells, room)
+    if strange or top == 0:
+        top = x[at + first_cell(x, at, cells, top, strange)]
+    return top
 
 
 @kernel

@@ -66,21 +66,25 @@ def sum_in_turn(x: Any, base: int, size: int, apart: int) -> Any:
 @kernel
 def mean_whole(x: Any, y: Any, row_divisor: Any, col_divisor: Any, size: int, first: int, last: int) -> None:
     """The planes `first` to `last`, of `size` cells each."""
-    n, divisor, sums = lanes(x), row_divisor[0] * col_divisor[0], address(row_divisor)  # sums are float64 too
+    divisor, sums = row_divisor[0] * col_divisor[0], address(row_divisor)  # sums are float64 too
     x, y = address(x), address(y)
     for plane in range(first, last):
-        i, end = plane * size, (plane + 1) * size
-        total = convert(splat(x, 0), sums)
-        while i + TREE * n <= end:
-            total = total + convert(tree(x, i, n, n), sums)
-            i += TREE * n
-        while i < end:
-            total = total + convert(some(x, i, end - i), sums)
-            i += n
-        found = sum_of_lanes(total)
-        if found - found != 0:
-            found = sum_in_turn(x, plane * size, size, 1)
-        y[plane] = found / divisor
+        y[plane] = sum_plane(x, plane * size, size, sums) / divisor
+
+
+@helper
+def sum_plane(x: Any, at: int, size: int, sums: Any) -> Any:
+    """The sum of the cells from `at` on; `sums` is an address of float64."""
+    n, i, end = lanes(x), at, at + size
+    total = convert(splat(x, 0), sums)
+    while i + TREE * n <= end:
+        total = total + convert(tree(x, i, n, n), sums)
+        i += TREE * n
+    while i < end:
+        total = total + convert(some(x, i, end - i), sums)
+        i += n
+    found = sum_of_lanes(total)
+    return found if found - found == 0 else sum_in_turn(x, at, size, 1)
 
 
 @helper
