@@ -6,7 +6,7 @@ import pytest
 import windowgrad as wg
 from support.bits import settled
 from support.guarded import exact_memory, guarded
-from windowgrad.kernels.pool.fold_rows import COUNTS
+from windowgrad.kernels.pool.fold_rows import CACHE, COUNTS
 
 ROWS = sorted({*COUNTS, 6, 10, 11, 16, 17})
 
@@ -25,6 +25,18 @@ def test_rows_that_are_new_or_were_seen_are_folded_alike(k, apart):
             tops, means = (pool(guarded(x, edge), (k, 2), (s, 2)) for pool in (wg.max_pool2d, wg.avg_pool2d))
             assert settled(tops) == settled(windows(x, k, s).max((-2, -1)))
             assert settled(means) == settled(windows(x, k, s).sum((-2, -1)) / np.float32(2 * k))
+
+
+@pytest.mark.parametrize("k", [3, 4, 9, 16])
+def test_arrays_that_stay_in_a_cache_or_do_not_are_folded_alike(k):
+    planes = CACHE // (4 << 18)
+    x = np.random.default_rng(k).integers(-99, 99, (planes + 1, 1 << 9, 1 << 9)).astype(np.float32)
+    assert x[:planes].nbytes == CACHE
+    last = x[-1, : (1 << 9) // k * k].reshape(-1, k, 1 << 9)
+    for pool, reduced in ((wg.max_pool2d, last.max(1)), (wg.avg_pool2d, last.sum(1) / np.float32(k))):
+        far, near = pool(x, (k, 1), (k, 1)), pool(x[1:], (k, 1), (k, 1))
+        assert settled(far[1:]) == settled(near)
+        assert settled(far[-1]) == settled(reduced)
 
 
 @pytest.mark.parametrize("k", ROWS)

@@ -9,10 +9,11 @@ The loops are written as LLVM instructions: Numba took the size of a vector for 
 arrays in every row, and a row took twice as long.
 
 Rows that the output row before has seen are in the nearest cache; common numbers of them have a loop of their own. Rows that
-nobody has seen come from memory, which is read fastest as one stream: two rows from beginning to end, then the next two.
-Measured for the maximum over 32×64×112×112, windows side by side: bins of 16 rows took 6.8 ms with all rows in one loop, 3.2
-with four rows at a time, 1.8 with two or one; 8×8 windows 6.5 and 1.8 ms, 5×5 6.7 and 4.0. Windows that overlap took up to a
-tenth longer with two at a time, and one at a time is slower where memory is not what is waited for.
+nobody has seen come from memory, which is read fastest as one stream: one row from beginning to end, then the next; of arrays
+that stay in a cache, two. Measured for the maximum over 32×64×112×112, windows side by side, where reading takes 1.5 to 2.5 ms:
+bins of 16 rows took 6.8 ms with all rows in one loop, 3.2 to 4.5 with four rows at a time, 1.8 to 6.8 with two, as the pages
+of memory lay, and 1.8 to 3.5 with one; 8×8 windows 6.5 with all rows, 1.8 with two. On 4×64×112×112, in the cache, one at a
+time took 1.3 times as long as two. Windows that overlap took up to a tenth longer with two than in a loop of their own.
 """
 
 from __future__ import annotations
@@ -24,31 +25,39 @@ from numba.extending import intrinsic
 
 from windowgrad.kernels.pool.long_spans import most
 from windowgrad.kernels.pool.packed import Rows
+from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.loops import Combine, Emitter, mask_of
 from windowgrad.kernels.vector.types import constant, kind, vec
 
 COUNTS = (1, 2, 3, 4, 5, 7, 8, 9)  # of rows that have a loop of their own
 TOGETHER = 2  # rows of any other number, and new ones, that are read at a time
+CACHE = 1 << 25  # bytes of a large last cache
+
+
+@helper
+def is_far(x: Any) -> Any:
+    """Whether an array does not stay in a cache."""
+    return len(x) * x.itemsize > CACHE
 
 
 def folding(combine: Combine, watch: bool) -> Any:
-    """fold(x, base, rows, width, buffer, at): buffer[at:] = the `Rows` of x combined, `width` cells of each.
+    """fold(x, base, rows, width, buffer, at, far): buffer[at:] = the `Rows` of x combined, `width` cells of each.
 
-    Their places are counted from `base` on; there is at least one. Gives the mask of lanes in which a NaN was seen, if `watch`
-    says to look. All arrays are addresses. Common numbers of rows have a loop of their own.
+    `far` says that x does not stay in a cache. Places are counted from `base` on; there is at least one row. Gives the mask of
+    lanes in which a NaN was seen, if `watch` says to look. All arrays are addresses.
     """
 
     @intrinsic
-    def fold(typing: Any, x: Any, base: Any, rows: Any, width: Any, buffer: Any, at: Any) -> Any:
+    def fold(typing: Any, x: Any, base: Any, rows: Any, width: Any, buffer: Any, at: Any, far: Any) -> Any:
         v = vec(buffer.dtype)
         looks = watch and kind(v) == "f"
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e = Emitter(context, builder, buffer.dtype)
             source, target = (x, args[0]), (buffer, args[4])
-            base, width, at = args[1], args[3], args[5]
+            base, width, at, far = args[1], args[3], args[5], args[6]
             places, low, high = (builder.extract_value(args[2], field) for field in range(len(Rows._fields)))
-            seen = e.variable(constant(mask_of(v), 0))
+            seen, count = e.variable(constant(mask_of(v), 0)), builder.sub(high, low)
 
             def look(cells: list[Any]) -> None:
                 """One comparison looks at two vectors."""
@@ -71,11 +80,14 @@ def folding(combine: Combine, watch: bool) -> Any:
 
             def many() -> None:
                 """Some rows after the other: each is read from its beginning to its end, as memory likes it."""
-                sweep(low, TOGETHER, False)
-                whole = e.add(high, 1 - TOGETHER)
-                with e.steps(e.add(low, TOGETHER), whole, e.int(TOGETHER)) as q:
-                    sweep(q, TOGETHER, True)
-                left = builder.and_(builder.sub(high, low), e.int(TOGETHER - 1))
+                with builder.if_else(far) as (alone, together):
+                    with alone:
+                        sweep(low, 1, False)
+                    with together:
+                        sweep(low, TOGETHER, False)
+                        with e.steps(e.add(low, TOGETHER), e.add(high, 1 - TOGETHER), e.int(TOGETHER)) as q:
+                            sweep(q, TOGETHER, True)
+                left = builder.select(far, e.add(count, -1), builder.and_(count, e.int(TOGETHER - 1)))
                 with e.steps(builder.sub(high, left), high, e.int(1)) as q:
                     sweep(q, 1, True)
 
@@ -92,7 +104,6 @@ def folding(combine: Combine, watch: bool) -> Any:
 
             before = e.cell((rows.types[0], places), most(e, e.add(low, -1), e.int(0)))
             new = builder.or_(e.less(low, 1), e.less(before, e.cell((rows.types[0], places), low)))
-            count = builder.sub(high, low)
             several = builder.and_(new, e.less(e.int(TOGETHER), count))
             number = builder.select(several, e.int(0), count)
             e.by_number(number, COUNTS, lambda rows: sweep(low, rows, False), many)
@@ -102,6 +113,6 @@ def folding(combine: Combine, watch: bool) -> Any:
             return builder.load(seen)
 
         whole = types.intp
-        return mask_of(v)(x, whole, rows, whole, buffer, whole), emit
+        return mask_of(v)(x, whole, rows, whole, buffer, whole, types.boolean), emit
 
     return fold

@@ -52,11 +52,11 @@ def greatest_along(
     if row < 0 or row >= axis.n or left >= right:
         fill(to, at, at + out, least)
     elif line.taps == 1 and line.stride == 1 and line.before == 0:
-        fold(x, base + left, rows_of(windows, 0), out, to, at)
+        fold(x, base + left, rows_of(windows, 0), out, to, at, False)
     else:
         fill(buffer, 0, left + shift, least)
         fill(buffer, right + shift, padding_end(line, piece, right + shift), least)
-        strange = anywhere(fold(x, base + left, rows_of(windows, 0), right - left, buffer, left + shift))
+        strange = anywhere(fold(x, base + left, rows_of(windows, 0), right - left, buffer, left + shift, False))
         spans(buffer, 0, to, at, out, line.taps, line.step, line.stride)
         if strange or (has_zero(to, at, out) and has_negative_zero(x, base + left, rows_of(windows, 0), right - left)):
             look_again(x, to, piece, strange, windows)

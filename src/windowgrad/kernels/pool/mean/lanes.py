@@ -121,7 +121,7 @@ def mean_lanes(
         for r in range(windows.rows):
             rows, strange = Rows(address(places), windows.ptr[r], windows.ptr[r + 1]), not_finite(splat(zero, 0))
             if rows.low < rows.high:
-                fold(taken, 0, rows, width * n, buffer, 0)
+                fold(taken, 0, rows, width * n, buffer, 0, False)
             for j in range(out):
                 total, i = splat(zero, 0), windows.start[j] * n
                 for _ in range(windows.count[j] if rows.low < rows.high else 0):

@@ -85,11 +85,11 @@ def sums_along(x: Any, row: int, stint: Any, axis: Any, line: Any, windows: Any,
     if row < 0 or row >= axis.n or left >= right:
         fill(to, at, at + out, 0)
     elif line.taps == 1 and line.stride == 1 and line.before == 0:
-        fold(x, base + left, rows_of(windows, 0), out, to, at)
+        fold(x, base + left, rows_of(windows, 0), out, to, at, False)
     else:
         fill(buffer, 0, left + shift, 0)
         fill(buffer, right + shift, padding_end(line, piece, right + shift), 0)
-        fold(x, base + left, rows_of(windows, 0), right - left, buffer, left + shift)
+        fold(x, base + left, rows_of(windows, 0), right - left, buffer, left + shift, False)
         spans(buffer, 0, to, at, out, line.taps, line.step, line.stride)
 
 
