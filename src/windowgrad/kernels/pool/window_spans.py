@@ -108,12 +108,8 @@ def spanning(combine: Combine, twice: bool, many: bool = True) -> Any:
 
             def apart() -> None:
                 """One output at a time, for the strides that have no shuffle; of few taps, without a loop over them."""
-                done, more = builder.append_basic_block("done"), builder.append_basic_block("more")
-                choice = builder.switch(taps, more)
-                for number in UNROLLED:
-                    block = builder.append_basic_block(f"taps{number}")
-                    choice.add_case(e.int(number), block)
-                    builder.position_at_end(block)
+
+                def few(number: int) -> None:
                     with e.steps(e.int(0), out, e.int(1)) as j:
                         i = e.mul(j, stride)
                         total = e.cell(source, i)
@@ -121,16 +117,16 @@ def spanning(combine: Combine, twice: bool, many: bool = True) -> Any:
                             i = e.add(i, step)
                             total = combine(e, total, e.cell(source, i))
                         e.put(target, e.add(at, j), total)
-                    builder.branch(done)
-                builder.position_at_end(more)
-                with e.steps(e.int(0), out, e.int(1)) as j:
-                    i = e.mul(j, stride)
-                    total = e.variable(e.cell(source, i))
-                    with e.steps(e.add(i, step), e.add(i, e.mul(step, taps)), step) as k:
-                        builder.store(combine(e, builder.load(total), e.cell(source, k)), total)
-                    e.put(target, e.add(at, j), builder.load(total))
-                builder.branch(done)
-                builder.position_at_end(done)
+
+                def any_number() -> None:
+                    with e.steps(e.int(0), out, e.int(1)) as j:
+                        i = e.mul(j, stride)
+                        total = e.variable(e.cell(source, i))
+                        with e.steps(e.add(i, step), e.add(i, e.mul(step, taps)), step) as k:
+                            builder.store(combine(e, builder.load(total), e.cell(source, k)), total)
+                        e.put(target, e.add(at, j), builder.load(total))
+
+                e.by_number(taps, UNROLLED, few, any_number)
 
             def long() -> None:
                 s = Spans(e, source, target, at, out, taps, step, stride)

@@ -22,6 +22,10 @@ P = TypeVar("P", bound=PoolParams)
 VECTORS = tuple(map(np.dtype, ("float32", "float64", "int32", "int64", "uint8")))
 
 
+LARGEST = 1 << 18
+"""The most bytes of a plane that is copied by itself, and stays in the cache."""
+
+
 def unmasked(params: P) -> P:
     return replace(params, where=None)
 

@@ -22,7 +22,7 @@ from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import blocks
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.long_rows import is_long
-from windowgrad.kernels.pool.masked.fill import fill_plane, small_mask, which_of
+from windowgrad.kernels.pool.masked.fill import LARGEST, fill_plane, small_mask, which_of
 from windowgrad.kernels.pool.max.rows import top_rows
 from windowgrad.kernels.pool.packed import unpacked
 from windowgrad.kernels.runtime.buffers import empty
@@ -33,9 +33,6 @@ from windowgrad.params import MaxParams
 
 GROUP = 1 << 16
 """The bytes of the planes that are taken at once."""
-
-LARGEST = 1 << 18
-"""The most bytes of a plane."""
 
 MANY = 64
 """The most windows that see a cell, about."""

@@ -23,7 +23,7 @@ from windowgrad.kernels.pool.blocks import blocks
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.long_rows import is_long
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, divisor, padded_in, sum_of
-from windowgrad.kernels.pool.masked.fill import fill_plane, small_mask, which_of
+from windowgrad.kernels.pool.masked.fill import LARGEST, fill_plane, small_mask, which_of
 from windowgrad.kernels.pool.mean.entry import goes_by_axes, sees_all, sums
 from windowgrad.kernels.pool.mean.lanes import takes_lanes
 from windowgrad.kernels.pool.mean.rows import mean_rows_of_many
@@ -52,9 +52,6 @@ GROUP = 1 << 17
 
 WHOLE = {4: 24, 8: 53}
 """The bits of integers that a float holds, by its bytes."""
-
-LARGEST = 1 << 18
-"""The most bytes of a plane."""
 
 
 def averaged_by_planes(params: MeanParams, x: Array, dtype: Any) -> Array | None:

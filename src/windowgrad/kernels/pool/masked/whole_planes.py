@@ -18,7 +18,7 @@ from windowgrad.geometry import Global
 from windowgrad.kernels.arrays import Array, flat
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, sum_of
-from windowgrad.kernels.pool.masked.fill import fill_plane, small_mask, which_of
+from windowgrad.kernels.pool.masked.fill import LARGEST, fill_plane, small_mask, which_of
 from windowgrad.kernels.pool.max.whole_planes import top_of
 from windowgrad.kernels.pool.mean.entry import sees_all
 from windowgrad.kernels.pool.mean.whole import sum_plane
@@ -27,9 +27,6 @@ from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.runtime.threads import over
 from windowgrad.kernels.vector.ops import address, alive, lanes
 from windowgrad.params import MaxParams, MeanParams, PoolParams
-
-LARGEST = 1 << 18
-"""The most bytes of a plane."""
 
 
 def is_taken(params: PoolParams, x: Array) -> bool:

@@ -2,6 +2,8 @@
 
 For cells that lie plane after plane; where channels are last, `rows` folds them. Four vectors at a time are compared with the
 greatest so far in their lanes; a plane's rows folded into one, and that one along itself, took two to four times as long.
+Measured on 26 MB in the last cache, where reading takes 0.23 ms: vectors of 64 bytes made no difference, asking memory for what
+comes 1 or 4 KB later took 1.4 to 2 times as long, and two halves of a plane at a time 3 times.
 
 A winner is written down as twice its place in the plane, and one more if other cells equal it. A plane is read once: piece by
 piece, the greatest cell of each; only in the first piece that has the greatest of all is it looked for. The gradient of a plane
