@@ -34,6 +34,7 @@ from windowgrad.kernels.pool.smooth import chunks as smooth_chunks
 from windowgrad.kernels.pool.smooth import long_rows as smooth_rows
 from windowgrad.kernels.pool.smooth import strips
 from windowgrad.kernels.runtime import jit, threads
+from windowgrad.nn.steps import convolution_step
 from windowgrad.ops import OPS, routed
 from windowgrad.params import Mask, MaxParams, MeanParams, Params
 
@@ -280,6 +281,20 @@ def alone(case: Case, arrays: Sequence[Array], results: Sequence[Array]) -> list
     return compared("of a sample by itself, result", found[:kept], [result[-1:] for result in results[:kept]], same)
 
 
+def as_a_step(case: Case, arrays: Sequence[Array], results: Sequence[Array]) -> list[str]:
+    """Whether a convolution of floats that keeps its weight, and ends with a sum and relu6, gives the bits of its parts."""
+    if not case.op.startswith("conv") or case.rule != "forward" or case.dtype not in (np.float32, np.float64):
+        return []
+    (y,), (x, *weights) = results, arrays
+    beside = numbers(case, np.random.default_rng((*case.seed, 2)), y.shape, y.dtype)
+    given = [guarded(array, case.sides[1], "C", channel_of(case)) for array in (*weights, x, beside)]
+    with exact_memory(case.sides[1], OTHER), told(case, case.threads), np.errstate(all="ignore"):
+        found = convolution_step(case.params, *given[:-2], top=6.0)(*given[-2:])  # type: ignore[arg-type]
+        total = y + beside
+    expected = np.where(total > 6, 6, np.where((total > 0) | (total != total), total, 0)).astype(y.dtype)
+    return compared("as a step", [found], [expected], same)
+
+
 def check(case: Case) -> list[str]:
     """What is wrong, nothing if all is well."""
     arrays = arrays_of(case)
@@ -295,6 +310,7 @@ def check(case: Case) -> list[str]:
         return [*wrong, 'empty="raise" was not refused']
     wrong += compared("by layout, threads or memory, result", second, first, same)
     wrong += alone(case, arrays, first)
+    wrong += as_a_step(case, arrays, first)
     with np.errstate(all="ignore"):
         if (exactly := known(case, arrays)) is not None:
             wrong += compared("result", first, exactly, same)

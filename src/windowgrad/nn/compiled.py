@@ -11,23 +11,18 @@ packs its weights more often, which costs more than is saved (ResNet-18, 16 imag
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from windowgrad.interrupts import put_off
-from windowgrad.loading import loading
 from windowgrad.nn.fold import fold
 from windowgrad.nn.layer import Layer, Saying, Shape, checked
 from windowgrad.nn.layers import Conv, ConvTranspose, Linear, ReLU, ReLU6
 from windowgrad.nn.residual import Residual
 from windowgrad.nn.sequential import Sequential
-
-Array = np.ndarray[Any, Any]
-Step = Callable[[Array], Array]
-"""From an input, which it does not write, to an output."""
+from windowgrad.nn.steps import Array, Convolution, Step, finish
 
 TOPS: dict[type[Layer], float] = {ReLU: math.inf, ReLU6: 6.0}
 """Activations that are done in place, and the greatest value they give."""
@@ -128,7 +123,7 @@ def check_sizes(model: Layer, params: Any, shape: Shape) -> None:
 def planned(model: Layer, params: Any) -> Step:
     """The model as one function."""
     if isinstance(model, Sequential):
-        return in_turn(sequence(model, params))
+        return in_turn(sequence(flat(model), flat_params(model, params)))
     if isinstance(model, Residual):
         return joined(model, params, None)
     if is_plain(model):
@@ -138,10 +133,10 @@ def planned(model: Layer, params: Any) -> Step:
     return partial(model.apply, params)
 
 
-def sequence(model: Sequential, params: Any) -> list[Step]:
-    """One step per layer; an activation becomes the end of the step before it."""
+def sequence(model: list[Layer], params: list[Any]) -> list[Step]:
+    """One step per layer, none of them a `Sequential`; an activation becomes the end of the step before it."""
     steps: list[Step] = []
-    layers = list(zip(flat(model), flat_params(model, params), strict=True))
+    layers = list(zip(model, params, strict=True))
     while layers:
         layer, own = layers.pop(0)
         top = TOPS.get(type(layers[0][0])) if layers and makes_memory(layer) else None
@@ -189,23 +184,29 @@ def in_turn(steps: list[Step]) -> Step:
 def ended(step: Step, top: float) -> Step:
     def run(x: Array) -> Array:
         y = step(x)
-        _finish()(y, None, True, top)
+        finish(y, None, top)
         return y
 
     return run
 
 
 def joined(layer: Residual, params: Any, top: float | None) -> Step:
-    """The sum of body and shortcut in the memory of the body's output, and the activation behind it."""
-    body = planned(layer.body, params["body"])
-    shortcut = None if layer.shortcut is None else planned(layer.shortcut, params["shortcut"])
+    """The sum of body and shortcut in the memory of the body's output, and the activation behind it.
+
+    A convolution at the end of the body does both as it stores its sums.
+    """
     if not makes_memory(layer.body):
         return partial(layer.apply, params)
+    shortcut = None if layer.shortcut is None else planned(layer.shortcut, params["shortcut"])
+    layers, owned = flat(layer.body), flat_params(layer.body, params["body"])
+    if is_plain(layers[-1]):
+        before, last = in_turn(sequence(layers[:-1], owned[:-1])), convolved(layers[-1], owned[-1], top)
+        return lambda x: last(before(x), x if shortcut is None else shortcut(x))
+    body = planned(layer.body, params["body"])
 
     def run(x: Array) -> Array:
-        beside = x if shortcut is None else shortcut(x)
         y = body(x)
-        _finish()(y, np.ascontiguousarray(beside), top is not None, math.inf if top is None else top)
+        finish(y, x if shortcut is None else shortcut(x), top)
         return y
 
     return run
@@ -218,18 +219,9 @@ def is_plain(layer: Layer) -> TypeGuard[Conv | ConvTranspose]:
     return isinstance(layer, Conv) and layer.padding_mode == "zeros"
 
 
-def convolved(layer: Conv | ConvTranspose, params: Any, top: float | None) -> Step:
-    """A convolution and an activation: relu by the kernel itself where it can, else a pass over the result."""
-    weights, entry = tuple(params[name] for name in ("weight", "bias")[: 1 + layer.bias]), _convolution()
-
-    def run(x: Array) -> Array:
-        ends = top == math.inf and entry.ends_with_relu(layer.options, x, weights[0])
-        y: Array = entry.conv_forward(layer.options, x, *weights, relu=ends)
-        if top is not None and not ends:
-            _finish()(y, None, True, top)
-        return y
-
-    return run
+def convolved(layer: Conv | ConvTranspose, params: Any, top: float | None) -> Convolution:
+    """A convolution and an activation."""
+    return Convolution(layer.options, params["weight"], params["bias"] if layer.bias else None, top)
 
 
 def row_by_row(layer: Linear, params: Any) -> Step:
@@ -241,19 +233,3 @@ def row_by_row(layer: Linear, params: Any) -> Step:
         return y + params["bias"] if layer.bias else y
 
     return run
-
-
-@cache
-def _finish() -> Any:
-    """It loads Numba, so not before it is needed."""
-    with put_off(), loading:
-        from windowgrad.kernels.elementwise.relu import finish
-    return finish
-
-
-@cache
-def _convolution() -> Any:
-    """It loads Numba, so not before it is needed."""
-    with put_off(), loading:
-        from windowgrad.kernels.conv import entry
-    return entry

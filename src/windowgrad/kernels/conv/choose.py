@@ -102,22 +102,18 @@ class Grouped:
             self.choices[role, itemsize] = found
         return found
 
-    def compute(self, role: int, a: Array, b: Array, bias: Array, out: Array, adds: bool, **told: bool) -> int:
+    def compute(self, role: int, a: Array, b: Array, bias: Array, out: Array, adds: bool) -> int:
         """The output from x and the weight, the input gradient from g and the weight, or the weight gradient from x and g.
 
-        Gives the strange lanes of the result (see HUGE). `relu=True` where `ends` says so.
+        Gives the strange lanes of the result (see HUGE).
         """
         way, one = self.chosen(role, out.itemsize)
-        return way.compute(one, a, b, bias, out, adds, **told)
+        return way.compute(one, a, b, bias, out, adds)
 
     def ready(self, role: int, dtype: Any) -> Callable[[Array, Array, Array, Array], int]:
         """`compute` as a function of its arrays alone; it does not add."""
         way, one = self.chosen(self.played(role), dtype.itemsize)
         return way.ready(one, dtype) or (lambda a, b, bias, out: way.compute(one, a, b, bias, out, False))
-
-    def ends(self, role: int, itemsize: int) -> bool:
-        """Whether the kernel of the role can end with relu."""
-        return self.chosen(self.played(role), itemsize)[0].ends
 
     def played(self, role: int) -> int:
         """The role in the convolution that the kernels compute."""
@@ -165,9 +161,9 @@ class Transposed(Grouped):
     def sample(self) -> Shape:
         return self.groups * self.outs, *self.grid
 
-    def compute(self, role: int, a: Array, b: Array, bias: Array, out: Array, adds: bool, **told: bool) -> int:
+    def compute(self, role: int, a: Array, b: Array, bias: Array, out: Array, adds: bool) -> int:
         a, b = (b, a) if role == WEIGHT else (a, b)
-        return super().compute(ADJOINT[role], a, b, bias, out, adds, **told)
+        return super().compute(ADJOINT[role], a, b, bias, out, adds)
 
     def played(self, role: int) -> int:
         return ADJOINT[role]

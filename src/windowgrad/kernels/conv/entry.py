@@ -52,28 +52,13 @@ Kind = tuple[tuple[int, ...], np.dtype[Any]]
 Pairs = Sequence[tuple[Array, Array]]
 
 
-def total(
-    conv: Grouped, role: int, pairs: Pairs, bias: Array, size: int, out: Array | None = None, relu: bool = False
-) -> Array:
-    """The sum of the products of all pairs, and the bias of each channel; in `out`, if its cells are summed as they are.
-
-    Of one pair, it can end with `relu`.
-    """
+def total(conv: Grouped, role: int, pairs: Pairs, bias: Array, size: int, out: Array | None = None) -> Array:
+    """The sum of the products of all pairs, and the bias of each channel; in `out`, if its cells are summed as they are."""
     kind = summed(bias.dtype, *(a.dtype for pair in pairs for a in pair))
-    if conv.regular:
-        y, pairs = room(out, size, kind), [(flat(a, kind), flat(b, kind)) for a, b in pairs]
-        ends = relu and conv.ends(role, kind.itemsize)
-        strange = multiplied(conv, role, pairs, bias, y, ends)
-        if ends:
-            if not strange or not (strange >> HUGE or may_underflow(pairs)):
-                return y
-            strange = multiplied(conv, role, pairs, bias, y)  # relu hides what is to be reviewed
-        y = settled(conv, role, pairs, bias, y, strange)
-    else:
-        y = exact_total(conv, role, pairs, bias, size, np.float64)
-    if relu:
-        rectify(y)
-    return y
+    if not conv.regular:
+        return exact_total(conv, role, pairs, bias, size, np.float64)
+    y, pairs = room(out, size, kind), [(flat(a, kind), flat(b, kind)) for a, b in pairs]
+    return settled(conv, role, pairs, bias, y, multiplied(conv, role, pairs, bias, y))
 
 
 def settled(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array, strange: int) -> Array:
@@ -115,11 +100,9 @@ def reviewed_by_sample(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: A
     return found
 
 
-def multiplied(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array, relu: bool = False) -> int:
-    """Puts the sum into y; gives its strange lanes. With `relu`, its kernel can end with that."""
+def multiplied(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array) -> int:
+    """Puts the sum into y; gives its strange lanes."""
     strange, extra = 0, flat(bias, y.dtype)
-    if relu:
-        return conv.compute(role, *pairs[0], extra, y, False, relu=True)
     for i, (a, b) in enumerate(pairs):
         strange = conv.compute(role, a, b, extra if i == 0 else np.zeros(extra.shape, y.dtype), y, i > 0)
     return strange
@@ -137,10 +120,14 @@ def exact_total(conv: Grouped, role: int, pairs: Pairs, bias: Array, size: int, 
     return y
 
 
+LEAST_NORMAL = float(np.finfo(np.float32).tiny)
+
+
 def may_underflow(pairs: Pairs) -> bool:
     """Whether a product of float32 may be so small that float32 loses digits of it."""
-    least = float(np.finfo(np.float32).tiny)
-    return pairs[0][0].dtype == np.float32 and any(math.prod(magnitudes(one)[0] for one in pair) < least for pair in pairs)
+    return pairs[0][0].dtype == np.float32 and any(
+        math.prod(magnitudes(one)[0] for one in pair) < LEAST_NORMAL for pair in pairs
+    )
 
 
 def is_finite(a: Array) -> bool:
@@ -154,31 +141,16 @@ def no_bias(params: ConvParams, w: Array) -> Array:
     return np.zeros(w.shape[1] * params.groups if isinstance(params, TransposeParams) else w.shape[0], np.float32)
 
 
-def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array, out: Array | None = None, relu: bool = False) -> Array:
-    """The convolution; with `relu`, what is negative in it becomes 0, as by `wg.relu`."""
+def conv_forward(params: ConvParams, x: Array, w: Array, *bias: Array, out: Array | None = None) -> Array:
     dtype = result_dtype(x.dtype, w.dtype, *(b.dtype for b in bias))
     conv, shape = grouped(params, x.shape, w.shape)
     extra = bias[0] if bias else no_bias(params, w)
     if is_float(dtype):
-        y = total(conv, FORWARD, [(x, w)], extra, math.prod(shape), out, relu)
+        y = total(conv, FORWARD, [(x, w)], extra, math.prod(shape), out)
     else:
         refuse_overflow(params, dtype, x, w, *bias)
         y = exact_total(conv, FORWARD, [(x, w)], extra, math.prod(shape), dtype)
-        if relu:
-            rectify(y)
     return y.astype(dtype, copy=False).reshape(shape)
-
-
-def ends_with_relu(params: ConvParams, x: Array, w: Array) -> bool:
-    """Whether the kernel of floats like these ends with relu as it stores: then relu costs nothing."""
-    conv = grouped(params, x.shape, w.shape)[0]
-    return conv.regular and conv.ends(FORWARD, summed(x.dtype, w.dtype).itemsize)
-
-
-def rectify(y: Array) -> None:
-    """0 in place of what is negative in flat memory. NaN stays, and −0 becomes 0."""
-    np.maximum(y, 0, out=y)
-    np.add(y, 0, out=y)
 
 
 def prepare(rule: str, params: ConvParams, *kinds: Kind) -> Callable[..., Any] | None:

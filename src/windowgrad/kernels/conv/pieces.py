@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowgrad.kernels.conv.records import InAxes, OutAxes, Pieces, Range, Start
+from windowgrad.kernels.conv.records import Finish, InAxes, OutAxes, Pieces, Range, Start
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.masked import (
     EVEN,
@@ -31,7 +31,7 @@ from windowgrad.kernels.vector.masked import (
     strange_cell,
 )
 from windowgrad.kernels.vector.ops import later
-from windowgrad.kernels.vector.registers import VECTORS, least_of, wide_lanes, zero_of
+from windowgrad.kernels.vector.registers import VECTORS, wide_lanes, zero_of
 from windowgrad.kernels.vector.tiles import Matrix
 
 # --- in the output -----------------------------------------------------------------------------------------------
@@ -74,16 +74,15 @@ def real_pieces(pixels: Range, axes: OutAxes, real: Any, lanes: int, to: Any) ->
 
 
 @helper
-def put_pieces(y: Matrix, rows: int, move: int, tile: Any, start: Start, pieces: Pieces) -> int:
+def put_pieces(y: Matrix, rows: int, move: int, tile: Any, start: Start, end: Finish, pieces: Pieces) -> int:
     """Puts so many rows of a tile into the pieces of a plane of y each; pixels are `move` apart there.
 
-    Gives the strange lanes (see HUGE) of all sums.
+    Gives the strange lanes (see HUGE) of all sums, before they `end`.
     """
-    strange, extra, length = 0, zero_of(tile), VECTORS * wide_lanes(tile)
-    least = zero_of(tile) if start.relu else least_of(tile)
+    strange, extra, length, (least, most) = 0, zero_of(tile), VECTORS * wide_lanes(tile), (end.least, end.most)
     for q in range(0, 3 * pieces.number, 3):
         source, count = later(tile, pieces.list[q]), pieces.list[q + 2]
-        to, bits = later(y.cells, pieces.list[q + 1]), interval(0, count)
+        to, beside, bits = later(y.cells, pieces.list[q + 1]), later(end.beside, pieces.list[q + 1]), interval(0, count)
         if move == 2:
             bits = interval(0, 2 * count - 1) & EVEN
         for r in range(rows):
@@ -91,13 +90,13 @@ def put_pieces(y: Matrix, rows: int, move: int, tile: Any, start: Start, pieces:
             if start.biased:
                 extra = start.bias[r]
             if move == 1 and start.fresh:
-                strange |= put_part(to, source, extra, least, bits)
+                strange |= put_part(to, source, extra, least, most, beside, end.joined, bits)
             elif move == 1:
-                strange |= add_part(to, source, extra, least, bits)
+                strange |= add_part(to, source, extra, least, most, beside, end.joined, bits)
             elif move == 2 and start.fresh:
-                strange |= put_apart(to, source, extra, least, bits)
+                strange |= put_apart(to, source, extra, least, most, beside, end.joined, bits)
             elif move == 2:
-                strange |= add_apart(to, source, extra, least, bits)
+                strange |= add_apart(to, source, extra, least, most, beside, end.joined, bits)
             else:
                 for lane in range(count):
                     one_by_one()
@@ -105,8 +104,11 @@ def put_pieces(y: Matrix, rows: int, move: int, tile: Any, start: Start, pieces:
                     if not start.fresh:
                         value += to[lane * move]
                     strange |= strange_cell(value)
-                    to[lane * move] = least if value <= least else value
-            to, source = later(to, y.step), later(source, length)
+                    if end.joined:
+                        value += beside[lane * move]
+                    value = least if value <= least else value
+                    to[lane * move] = most if value > most else value
+            to, beside, source = later(to, y.step), later(beside, y.step), later(source, length)
     return strange
 
 

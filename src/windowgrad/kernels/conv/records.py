@@ -62,9 +62,24 @@ class Pieces(NamedTuple):
 
 
 class Start(NamedTuple):
-    """How sums begin: with bias[row], if `biased`, and with what y has, unless it is `fresh`; with `relu`, how they end."""
+    """How sums begin: with bias[row], if `biased`, and with what y has, unless it is `fresh`."""
 
     bias: Any
     biased: bool
     fresh: bool
-    relu: bool
+
+
+class Limits(NamedTuple):
+    """What is below `least` becomes that, and what is above `most`."""
+
+    least: Any
+    most: Any
+
+
+class Finish(NamedTuple):
+    """How sums end: what `beside` has where y is stored is added, if `joined`; then they are from `least` to `most`."""
+
+    beside: Any
+    joined: bool
+    least: Any
+    most: Any

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv.depthwise import boxes
@@ -95,6 +97,23 @@ def fill_unseen(one: Pass, bias: Array, y: Array, adds: bool) -> None:
         y.reshape(-1, len(bias), one.pixels)[...] = bias[:, None]
 
 
+class End(NamedTuple):
+    """How a convolution ends: what `beside` has is added, if it has cells, then sums are from limits[0] to limits[1]."""
+
+    beside: Array
+    limits: Array
+
+
+@cache
+def as_they_are(dtype: Any) -> End:
+    """No end: sums stay what they are."""
+    return End(np.empty(0, dtype), np.array([-np.inf, np.inf], dtype))
+
+
+LIMITED, JOINED = 1, 2
+"""What a way can end with: limits; limits and what stands beside."""
+
+
 class Way(NamedTuple):
     """A kernel, and the condition on which it may be used.
 
@@ -104,7 +123,8 @@ class Way(NamedTuple):
     then faster than what follows it in its table.
 
     `ready(pass, dtype)`: the same as a function of x, w, bias and y alone, if much of it can be done before; else None.
-    `ends`: `compute` takes `relu` besides, and can end with it.
+    `kept(pass, w, bias, packed)`: the same as a function of x, y and an `End`, for a weight that never changes; `packed` is a
+    place for what is made of it. `ends`: LIMITED or JOINED, what that function can do; 0 if there is none.
     """
 
     name: str
@@ -112,7 +132,11 @@ class Way(NamedTuple):
     compute: Callable[..., int]
     worth: Callable[[Pass], bool] = lambda one: True
     ready: Callable[[Pass, Any], Callable[[Array, Array, Array, Array], int] | None] = lambda one, dtype: None
-    ends: bool = False
+    ends: int = 0
+    kept: Callable[[Pass, Array, Array, Packed], Ending | None] = lambda one, w, bias, packed: None
 
 
 Kernel = Callable[..., Any]
+Ending = Callable[[Array, Array, End], int]
+Packed = dict[bytes, Array]
+"""The packed weights of a convolution, by the bytes of the list of taps that each is packed for."""

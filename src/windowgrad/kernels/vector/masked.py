@@ -37,9 +37,10 @@ def lanes_of(builder: Any, v: Vec, bits: Any) -> Any:
     return builder.bitcast(builder.trunc(bits, ir.IntType(v.lanes)), ir.VectorType(ir.IntType(1), v.lanes))
 
 
-def read_masked(context: Any, builder: Any, array_type: Any, array: Any, i: Any, mask: Any, v: Vec) -> Any:
+def read_masked(context: Any, builder: Any, array_type: Any, array: Any, i: Any, mask: Any, v: Vec, other: float = 0.0) -> Any:
+    """The lanes of the mask, and `other` in the rest; −0.0 is what changes no sum."""
     align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)
-    arguments = [pointer(context, builder, array_type, array, i, v), align, mask, constant(v, 0.0)]
+    arguments = [pointer(context, builder, array_type, array, i, v), align, mask, constant(v, other)]
     return call(builder, f"llvm.masked.load.{suffix(v)}.p0", llvm(v), arguments)
 
 
@@ -104,6 +105,17 @@ def strange_bits(builder: Any, least: Any, most: Any, mask: Any, v: Vec) -> Any:
 def strange_of(builder: Any, value: Any, mask: Any, v: Vec) -> Any:
     size = Limits(v).size(builder, value)
     return strange_bits(builder, size, size, mask, v)
+
+
+def clip(builder: Any, value: Any, least: Any, most: Any) -> Any:
+    """Lanes below `least` or above `most`, vectors too, become those; NaN stays, and −0 is not above 0."""
+    value = builder.select(builder.fcmp_unordered(">", value, least), value, least)
+    return builder.select(builder.fcmp_ordered(">", value, most), most, value)
+
+
+def and_beside(builder: Any, mask: Any, joined: Any, v: Vec) -> Any:
+    """The mask, if a boolean of Numba is true, else no lane."""
+    return builder.and_(mask, spread(builder, builder.trunc(joined, ir.IntType(1)), v.lanes))
 
 
 # --- loads -------------------------------------------------------------------------------------------------------
@@ -202,22 +214,23 @@ def store_some(typing: Any, a: Any, i: Any, value: Any, bits: Any) -> Any:
 
 
 @intrinsic
-def put_value(typing: Any, y: Any, i: Any, value: Any, extra: Any, bits: Any) -> Any:
-    """y[i], … = the vector + extra where the bit is set; gives the strange lanes (see HUGE)."""
+def put_value(typing: Any, y: Any, i: Any, value: Any, extra: Any, least: Any, most: Any, bits: Any) -> Any:
+    """y[i], … = the vector + extra where the bit is set, from `least` to `most`; gives the strange lanes (see HUGE) before."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        mask = lanes_of(builder, value, args[4])
-        total = builder.fadd(args[2], spread(builder, args[3], value.lanes))
-        write_masked(context, builder, y, args[0], args[1], total, mask, value)
+        mask = lanes_of(builder, value, args[6])
+        extra, low, high = (spread(builder, each, value.lanes) for each in args[3:6])
+        total = builder.fadd(args[2], extra)
+        write_masked(context, builder, y, args[0], args[1], clip(builder, total, low, high), mask, value)
         return strange_of(builder, total, mask, value)
 
-    return types.int64(y, types.intp, value, y.dtype, types.int64), emit
+    return types.int64(y, types.intp, value, y.dtype, y.dtype, y.dtype, types.int64), emit
 
 
 def _put(name: str, doc: str, step: int, adds: bool) -> Any:
     """An intrinsic that puts a vector of a tile into cells that are `step`, 1 or 2, apart."""
 
-    def typed(typing: Any, y: Any, tile: Any, extra: Any, least: Any, bits: Any) -> Any:
+    def typed(typing: Any, y: Any, tile: Any, extra: Any, least: Any, most: Any, beside: Any, joined: Any, bits: Any) -> Any:
         v = wide(y.dtype)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -226,16 +239,17 @@ def _put(name: str, doc: str, step: int, adds: bool) -> Any:
             for half in range(step):
                 order = [(half * v.lanes + lane) // step for lane in range(v.lanes)]
                 part = builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), order))
-                at, mask = INDEX(half * v.lanes), lanes_of(builder, v, builder.lshr(args[4], INDEX(half * v.lanes)))
+                at, mask = INDEX(half * v.lanes), lanes_of(builder, v, builder.lshr(args[7], INDEX(half * v.lanes)))
                 if adds:
                     part = builder.fadd(read_masked(context, builder, y, args[0], at, mask, v), part)
                 strange = builder.or_(strange, strange_of(builder, part, mask, v))
-                least = spread(builder, args[3], v.lanes)
-                part = builder.select(builder.fcmp_unordered(">", part, least), part, least)
-                write_masked(context, builder, y, args[0], at, part, mask, v)
+                others = and_beside(builder, mask, args[6], v)
+                part = builder.fadd(part, read_masked(context, builder, beside, args[5], at, others, v, -0.0))
+                low, high = (spread(builder, limit, v.lanes) for limit in args[3:5])
+                write_masked(context, builder, y, args[0], at, clip(builder, part, low, high), mask, v)
             return strange
 
-        return types.int64(y, tile, y.dtype, y.dtype, types.int64), emit
+        return types.int64(y, tile, y.dtype, y.dtype, y.dtype, beside, types.boolean, types.int64), emit
 
     typed.__name__, typed.__doc__ = name, doc
     return intrinsic(typed)
@@ -243,7 +257,8 @@ def _put(name: str, doc: str, step: int, adds: bool) -> Any:
 
 put_part = _put(
     "put_part",
-    "y[0], … = tile[0] + extra, … where the bit is set, but at least `least`; gives the strange lanes (see HUGE) before that.",
+    "y[0], … = tile[0] + extra, … where the bit is set, + beside[0], … if `joined`, from `least` to `most`. Gives the strange\n"
+    "lanes (see HUGE) of the sums without `beside` and limits.",
     1,
     False,
 )

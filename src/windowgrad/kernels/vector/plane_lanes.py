@@ -17,11 +17,11 @@ from numba import types
 from numba.extending import intrinsic
 
 from windowgrad.kernels.vector.loops import Emitter
-from windowgrad.kernels.vector.masked import INDEX, read_masked, stay_one, write, write_masked
+from windowgrad.kernels.vector.masked import INDEX, clip, read_masked, stay_one, write, write_masked
 from windowgrad.kernels.vector.registers import wide
 from windowgrad.kernels.vector.tiles import Extremes
 from windowgrad.kernels.vector.transpose import turned
-from windowgrad.kernels.vector.types import call, constant, first_lanes, llvm, read, suffix
+from windowgrad.kernels.vector.types import call, constant, first_lanes, llvm, read, spread, suffix
 
 RUN = 8
 """Sums that are held in registers: those of a run of pixels, or of taps."""
@@ -65,15 +65,18 @@ def gather_planes(typing: Any, to: Any, table: Any, x: Any, far: Any, planes: An
 
 
 @intrinsic
-def put_planes(typing: Any, y: Any, far: Any, planes: Any, sums: Any, count: Any, adds: Any) -> Any:
-    """Cell c of each plane = its lane of the c-th vector of sums, or that added, for c < count; gives the strange lanes.
+def put_planes(typing: Any, y: Any, far: Any, planes: Any, sums: Any, count: Any, adds: Any, least: Any, most: Any) -> Any:
+    """Cell c of each plane = its lane of the c-th vector of sums, or that added, for c < count, from `least` to `most`.
+
+    Gives the strange lanes of the sums before they are limited.
 
     Planes begin at y and are `far` apart; there are `planes` of them. Whole squares of sums are read.
     """
     v = wide(y.dtype)
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        e, (into, distance, number, source, end, adding) = Emitter(context, builder, y.dtype), args
+        e, (into, distance, number, source, end, adding, *limits) = Emitter(context, builder, y.dtype), args
+        low, high = (spread(builder, limit, v.lanes) for limit in limits)
         seen = Extremes(builder, v, 2)
         more = builder.icmp_signed("!=", adding, INDEX(0))
 
@@ -85,8 +88,9 @@ def put_planes(typing: Any, y: Any, far: Any, planes: Any, sums: Any, count: Any
                     with builder.if_then(more):
                         there = read_masked(context, builder, y, into, at, mask, v)
                         builder.store(builder.fadd(row, there), total)
-                    write_masked(context, builder, y, into, at, builder.load(total), mask, v)
-                    seen.add(column, builder.load(total))
+                    found = builder.load(total)
+                    write_masked(context, builder, y, into, at, clip(builder, found, low, high), mask, v)
+                    seen.add(column, found)
 
         every = ir.Constant(ir.VectorType(ir.IntType(1), v.lanes), [1] * v.lanes)
         whole = builder.and_(end, INDEX(-v.lanes))
@@ -98,7 +102,7 @@ def put_planes(typing: Any, y: Any, far: Any, planes: Any, sums: Any, count: Any
             square(whole, rest, 1)
         return seen.strange([every, rest])
 
-    return types.int64(y, types.intp, types.intp, sums, types.intp, types.intp), emit
+    return types.int64(y, types.intp, types.intp, sums, types.intp, types.intp, y.dtype, y.dtype), emit
 
 
 def by_size(builder: Any, count: Any, emit: Any) -> None:

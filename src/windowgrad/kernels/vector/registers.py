@@ -61,3 +61,9 @@ def zero_of(typing: Any, a: Any) -> Any:
 def least_of(typing: Any, a: Any) -> Any:
     """−∞ as a number of the array or address `a`."""
     return a.dtype(a), lambda context, builder, signature, args: context.get_constant(a.dtype, float("-inf"))
+
+
+@intrinsic
+def most_of(typing: Any, a: Any) -> Any:
+    """∞ as a number of the array or address `a`."""
+    return a.dtype(a), lambda context, builder, signature, args: context.get_constant(a.dtype, float("inf"))

@@ -26,9 +26,19 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from windowgrad.kernels.runtime.jit import helper
-from windowgrad.kernels.vector.masked import INDEX, Limits, lanes_of, read_masked, stay_one, strange_bits, write, write_masked
+from windowgrad.kernels.vector.masked import (
+    INDEX,
+    Limits,
+    clip,
+    lanes_of,
+    read_masked,
+    stay_one,
+    strange_bits,
+    write,
+    write_masked,
+)
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, wide
-from windowgrad.kernels.vector.types import Vec, call, constant, llvm, pointer, read, spread, suffix
+from windowgrad.kernels.vector.types import Vec, call, constant, llvm, read, spread, suffix
 
 
 class Matrix(NamedTuple):
@@ -233,13 +243,17 @@ def put_tile(a: Factor, b: Matrix, k: int, vectors: int, y: Matrix, bias: Any, o
 
 class End(NamedTuple):
     """How the sums of a tile end: if `biased`, row r has bias[r] added; the result is added to what y has unless it is `fresh`;
-    what is below `least` becomes that. Not `direct`: all this is left to who reads the tile, for y is not in a row."""
+    if `joined`, what `beside` has where y is stored is added; what is below `least` or above `most` becomes that. Not
+    `direct`: all this is left to who reads the tile, for y is not in a row."""
 
     y: Matrix
     bias: Any
     biased: bool
     fresh: bool
+    beside: Any
+    joined: bool
     least: Any
+    most: Any
     direct: bool
 
 
@@ -254,7 +268,7 @@ def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, v
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         (cells, row, step), (b_cells, k, table, count, all_vectors, to) = fields(builder, args[0], 3), args[1:7]
-        ending, ends = Ending(context, builder, signature.args[7], args[7], v), fields(builder, args[7], 6)
+        ending, ends = Ending(context, builder, signature.args[7], args[7], v), fields(builder, args[7], 9)
         strange, packed = cgutils.alloca_once_value(builder, INDEX(0)), args[0].type
 
         def some(size: int, first: Any, n: int, column: Any) -> Any:
@@ -275,7 +289,7 @@ def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, v
             with builder.if_else(builder.icmp_signed("==", all_vectors, INDEX(VECTORS))) as (whole, part):
                 with whole:
                     sums = some(size, first, VECTORS, INDEX(0))
-                    with builder.if_else(builder.trunc(ends[5], ir.IntType(1))) as (direct, apart):
+                    with builder.if_else(builder.trunc(ends[8], ir.IntType(1))) as (direct, apart):
                         with direct:
                             builder.store(builder.or_(builder.load(strange), ending.put(sums, first)), strange)
                         with apart:
@@ -298,12 +312,12 @@ class Ending:
     """Emits the end of sums that go from registers into y, by a record `End`."""
 
     def __init__(self, context: Any, builder: Any, kind: Any, end: Any, v: Vec) -> None:
-        y, self.bias, biased, fresh, least, _ = fields(builder, end, 6)
+        y, self.bias, biased, fresh, self.beside, joined, *limits, _ = fields(builder, end, 9)
         self.context, self.builder, self.v, self.type = context, builder, v, kind[0][0]
         self.y, self.step = fields(builder, y, 2)
-        self.least, self.nothing = spread(builder, least, v.lanes), constant(v, -0.0)
-        self.biased, fresh = (builder.trunc(each, ir.IntType(1)) for each in (biased, fresh))
-        self.added = spread(builder, builder.not_(fresh), v.lanes)
+        self.limits = [spread(builder, limit, v.lanes) for limit in limits]
+        self.biased, fresh, joined = (builder.trunc(each, ir.IntType(1)) for each in (biased, fresh, joined))
+        self.added, self.joined = (spread(builder, each, v.lanes) for each in (builder.not_(fresh), joined))
 
     def put(self, sums: Any, first: Any) -> Any:
         """The sums of rows from `first` on; gives the strange lanes."""
@@ -314,15 +328,15 @@ class Ending:
             extra = builder.select(self.biased, number(builder, self.bias, row, v), constant(v, 0.0))
             for j, value in enumerate(values):
                 at = builder.add(builder.mul(self.step, row), INDEX(j * v.lanes))
-                place = pointer(self.context, builder, self.type, self.y, at, v)
-                align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)  # −0 + x is x, whatever x is
-                there = call(builder, f"llvm.masked.load.{suffix(v)}.p0", llvm(v), [place, align, self.added, self.nothing])
+                there = read_masked(self.context, builder, self.type, self.y, at, self.added, v, -0.0)
                 total = builder.fadd(there, builder.fadd(value, extra))
                 size = limits.size(builder, total)
                 smallest = builder.select(builder.icmp_unsigned("<", size, smallest), size, smallest)
                 largest = builder.select(builder.icmp_unsigned(">", size, largest), size, largest)
-                total = builder.select(builder.fcmp_unordered(">", total, self.least), total, self.least)
-                builder.store(total, place).align = v.dtype.bitwidth // 8
+                total = builder.fadd(
+                    total, read_masked(self.context, builder, self.type, self.beside, at, self.joined, v, -0.0)
+                )
+                write(self.context, builder, self.type, self.y, at, clip(builder, total, *self.limits), v)
         every = ir.Constant(ir.VectorType(ir.IntType(1), v.lanes), [1] * v.lanes)
         return strange_bits(builder, smallest, largest, every, v)
 

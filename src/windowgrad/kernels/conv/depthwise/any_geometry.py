@@ -22,11 +22,11 @@ from __future__ import annotations
 from typing import Any
 
 from windowgrad.kernels.conv.pieces import in_pieces, out_pieces, put_pieces
-from windowgrad.kernels.conv.records import InAxes, OutAxes, Pieces, Range, Sizes, Start
+from windowgrad.kernels.conv.records import Finish, InAxes, OutAxes, Pieces, Range, Sizes, Start
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import interval, load_even, load_some, put_value, store_tile
 from windowgrad.kernels.vector.ops import address, fma, later, splat
-from windowgrad.kernels.vector.registers import VECTORS, wide_lanes
+from windowgrad.kernels.vector.registers import VECTORS, least_of, most_of, wide_lanes
 from windowgrad.kernels.vector.tiles import Matrix
 
 PLANES = 4
@@ -41,6 +41,7 @@ def _sum_taps(read: Any) -> Any:
         x: Matrix, w: Matrix, places: Any, taps: int, pieces: Pieces, y: Matrix, some: int, move: int, start: Start, tile: Any
     ) -> int:
         """Each row of x, w and y is a plane. `some` of PLANES are put into y; the pieces are those of y, then of each tap."""
+        end = Finish(y.cells, False, least_of(tile), most_of(tile))
         listed, all_pieces, length, strange = pieces.list, 3 * pieces.number, VECTORS * wide_lanes(tile), 0
         zero = load_some(tile, 0, 0)
         for q in range(0, all_pieces, 3):
@@ -55,16 +56,16 @@ def _sum_taps(read: Any) -> Any:
                 piece += all_pieces
             if some == PLANES and move == 1 and start.fresh:
                 to, bits = listed[q + 1], interval(0, listed[q + 2])
-                strange |= put_value(y.cells, to, a, start.bias[0], bits)
-                strange |= put_value(y.cells, to + y.step, b, start.bias[1], bits)
-                strange |= put_value(y.cells, to + 2 * y.step, c, start.bias[2], bits)
-                strange |= put_value(y.cells, to + 3 * y.step, d, start.bias[3], bits)
+                strange |= put_value(y.cells, to, a, start.bias[0], end.least, end.most, bits)
+                strange |= put_value(y.cells, to + y.step, b, start.bias[1], end.least, end.most, bits)
+                strange |= put_value(y.cells, to + 2 * y.step, c, start.bias[2], end.least, end.most, bits)
+                strange |= put_value(y.cells, to + 3 * y.step, d, start.bias[3], end.least, end.most, bits)
             else:
                 store_tile(tile, 0, a)
                 store_tile(tile, length, b)
                 store_tile(tile, 2 * length, c)
                 store_tile(tile, 3 * length, d)
-                strange |= put_pieces(y, some, move, tile, start, Pieces(later(listed, q), 1))
+                strange |= put_pieces(y, some, move, tile, start, end, Pieces(later(listed, q), 1))
         return strange
 
     return sum_taps
@@ -130,7 +131,7 @@ def depthwise(
                 cells = Matrix(later(address(x), number * plane), plane if some == PLANES else 0)
                 to = Matrix(later(address(y), number * out_plane + origin), out_plane)
                 weight = Matrix(later(address(w), channel * taps), taps)
-                start = Start(later(address(bias), channel), True, not adds, False)
+                start = Start(later(address(bias), channel), True, not adds)
                 if met.step[met.rank - 1] == 1:
                     strange |= taps_in_a_row(
                         cells, weight, address(places), len(places), pieces, to, some, out.move[met.rank - 1], start, tile

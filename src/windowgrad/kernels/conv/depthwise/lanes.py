@@ -73,14 +73,14 @@ def sum_runs(sums: Any, box: Any, lists: Lists, first: int, last: int, weights: 
 
 @kernel
 def sum_side_by_side(
-    x: Any, w: Any, y: Any, bias: Any, room: Any, tables: Any, sizes: Any, share: Any, first: int, last: int
+    x: Any, w: Any, y: Any, bias: Any, limits: Any, room: Any, tables: Any, sizes: Any, share: Any, first: int, last: int
 ) -> int:
     """Some parts of the chunks of all blocks of planes; gives the strange lanes of all sums.
 
-    `tables`: places, runs, taps, chunks and numbers of `Side`; `sizes`: planes, channels, cells of a plane of x and of y, taps
-    of the weight, and the vectors of the box; `share`: the chunks of all blocks, block by block, the parts that they are cut
-    into, the cells of the room that each has, and whether to add to what y has. A part of the room has a vector for each tap,
-    one for the bias, the box, and the sums, rounded up to whole squares.
+    `limits` as in `Limits`; `tables`: places, runs, taps, chunks and numbers of `Side`; `sizes`: planes, channels, cells of a
+    plane of x and of y, taps of the weight, and the vectors of the box; `share`: the chunks of all blocks, block by block, the
+    parts that they are cut into, the cells of the room that each has, and whether to add to what y has. A part of the room has
+    a vector for each tap, one for the bias, the box, and the sums, rounded up to whole squares.
     """
     (places, runs, taps, chunks, numbers), (units, parts, own, adds) = tables, share
     jobs, channels, plane, out_plane, every, in_box = sizes
@@ -90,6 +90,7 @@ def sum_side_by_side(
     sums, strange, known = later(box, in_box * n), 0, -1
     unit, end = part_begin(units, parts, first), part_begin(units, parts, last)
     clear(box, in_box * n)
+    least, most = address(limits)[0], address(limits)[1]
     while unit < end:
         block = unit // len(chunks)
         job, chunk = block * n, later(address(chunks), (unit - block * len(chunks)) * 7)
@@ -101,6 +102,6 @@ def sum_side_by_side(
         cells, to = later(address(x), job * plane + chunk[0]), later(address(y), job * out_plane + chunk[5])
         gather_planes(here, later(address(places), chunk[0]), cells, plane, planes, chunk[1])
         sum_runs(pixels, here, lists, chunk[3], chunk[4], weights)
-        strange |= put_planes(to, out_plane, planes, sums, chunk[6], 1 if adds else 0)
+        strange |= put_planes(to, out_plane, planes, sums, chunk[6], 1 if adds else 0, least, most)
         unit += 1
     return strange

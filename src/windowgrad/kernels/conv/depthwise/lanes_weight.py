@@ -20,7 +20,7 @@ from windowgrad.kernels.conv.share import part_begin
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.ops import address, later
 from windowgrad.kernels.vector.plane_lanes import RUN, add_run, gather_planes, put_planes
-from windowgrad.kernels.vector.registers import wide_lanes
+from windowgrad.kernels.vector.registers import least_of, most_of, wide_lanes
 
 
 @helper
@@ -68,6 +68,7 @@ def weight_side_by_side(x: Any, g: Any, gw: Any, room: Any, tables: Any, sizes: 
                 add_runs(sums, here, there, lists, chunk[3], chunk[4])
                 number += 1
             image += 1
-        strange |= put_planes(later(address(gw), channel * every), every, planes, sums, every, 0)
+        to, low, high = later(address(gw), channel * every), least_of(gw), most_of(gw)
+        strange |= put_planes(to, every, planes, sums, every, 0, low, high)
         block += 1
     return strange

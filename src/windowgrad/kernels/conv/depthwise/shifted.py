@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from windowgrad.kernels.conv.records import Limits
 from windowgrad.kernels.conv.share import part_begin
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import interval, load_some, put_value, store_some, store_tile
@@ -151,58 +152,58 @@ def sum_taps(sums: Any, box: Any, count: int, taps: Taps, w: Any) -> None:
 
 
 @helper
-def put(y: Any, at: int, value: Any, extra: Any, adds: bool, bits: int) -> Any:
+def put(y: Any, at: int, value: Any, extra: Any, limits: Limits, adds: bool, bits: int) -> Any:
     if adds:
         value = value + load_some(y, at, bits)
-    return put_value(y, at, value, extra, bits)
+    return put_value(y, at, value, extra, limits.least, limits.most, bits)
 
 
 @helper
-def put_row(y: Any, sums: Any, width: int, extra: Any, adds: bool) -> Any:
+def put_row(y: Any, sums: Any, width: int, extra: Any, limits: Limits, adds: bool) -> Any:
     n, j, strange = wide_lanes(y), 0, 0
     while j < width:
-        strange |= put(y, j, load_wide(sums, j), extra, adds, interval(0, min(n, width - j)))
+        strange |= put(y, j, load_wide(sums, j), extra, limits, adds, interval(0, min(n, width - j)))
         j += n
     return strange
 
 
 @helper
-def put_two(y: Any, sums: Any, others: Any, width: int, extra: Any, adds: bool) -> Any:
+def put_two(y: Any, sums: Any, others: Any, width: int, extra: Any, limits: Limits, adds: bool) -> Any:
     """The cells of two rows in turns."""
     n, j, strange = wide_lanes(y), 0, 0
     while 2 * j < width:
         left, a, b = width - 2 * j, load_wide(sums, j), load_wide(others, j)
-        strange |= put(y, 2 * j, mixed_low(a, b), extra, adds, interval(0, min(n, left)))
-        strange |= put(y, 2 * j + n, mixed_high(a, b), extra, adds, interval(0, min(n, left - n)))
+        strange |= put(y, 2 * j, mixed_low(a, b), extra, limits, adds, interval(0, min(n, left)))
+        strange |= put(y, 2 * j + n, mixed_high(a, b), extra, limits, adds, interval(0, min(n, left - n)))
         j += n
     return strange
 
 
 @helper
-def put_several(y: Any, sums: Any, phases: Phases, width: int, extra: Any, adds: bool) -> Any:
+def put_several(y: Any, sums: Any, phases: Phases, width: int, extra: Any, limits: Limits, adds: bool) -> Any:
     """The cells of the phases of a row in turns, one at a time."""
     k, strange, zero = 0, 0, splat(load_some(sums, 0, 0), 0)
     while k < phases.in_row:
         j, place = k, k * phases.pitch
         while j < width:
-            strange |= put(y, j, splat(zero, sums[place]), extra, adds, 1)
+            strange |= put(y, j, splat(zero, sums[place]), extra, limits, adds, 1)
             j, place = j + phases.in_row, place + 1
         k += 1
     return strange
 
 
 @helper
-def put_plane(y: Any, rows: OutRows, sums: Any, phases: Phases, extra: Any, adds: bool) -> Any:
+def put_plane(y: Any, rows: OutRows, sums: Any, phases: Phases, extra: Any, limits: Limits, adds: bool) -> Any:
     """The sums of all phases into a plane of y; says as `put_value` which are strange."""
     r, strange = 0, 0
     while r < 3 * rows.number:
         source, to = later(sums, rows.outs[r] + rows.outs[r + 2] * phases.pitch), later(y, rows.outs[r + 1])
         if phases.in_row == 1:
-            strange |= put_row(to, source, rows.width, extra, adds)
+            strange |= put_row(to, source, rows.width, extra, limits, adds)
         elif phases.in_row == 2:
-            strange |= put_two(to, source, later(source, phases.pitch), rows.width, extra, adds)
+            strange |= put_two(to, source, later(source, phases.pitch), rows.width, extra, limits, adds)
         else:
-            strange |= put_several(to, source, phases, rows.width, extra, adds)
+            strange |= put_several(to, source, phases, rows.width, extra, limits, adds)
         r += 3
     return strange
 
@@ -216,14 +217,16 @@ def in_rows(ins: Any, width: int, apart: Any) -> Rows:
 
 
 @kernel
-def shifted(x: Any, w: Any, y: Any, bias: Any, room: Any, tables: Any, sizes: Any, share: Any, first: int, last: int) -> int:
+def shifted(
+    x: Any, w: Any, y: Any, bias: Any, limits: Any, room: Any, tables: Any, sizes: Any, share: Any, first: int, last: int
+) -> int:
     """Some parts of the planes of all images; gives the strange lanes of all sums.
 
-    `tables`: apart, ins, outs, starts and lists of `Planes`; `sizes`: channels, cells of a plane of x and of y, taps of the
-    weight, then the cells of a box, the pitch of its sums, width, out_width and phases of the plan, and how many planes
-    are done together. `share`: all planes, the parts that they are cut into, the cells of the room that each has, and
-    whether to add to what y has. A part of the room has a box for each of those together and then, for each of them and
-    each phase, `pitch` sums.
+    `limits` as in `Limits`; `tables`: apart, ins, outs, starts and lists of `Planes`; `sizes`: channels, cells of a plane of
+    x and of y, taps of the weight, then the cells of a box, the pitch of its sums, width, out_width and phases of the plan,
+    and how many planes are done together. `share`: all planes, the parts that they are cut into, the cells of the room that
+    each has, and whether to add to what y has. A part of the room has a box for each of those together and then, for each of
+    them and each phase, `pitch` sums.
     """
     channels, plane, out_plane, every, cells, pitch, width, out_width, in_row, some = sizes
     planes, parts, own, adds = share
@@ -231,7 +234,7 @@ def shifted(x: Any, w: Any, y: Any, bias: Any, room: Any, tables: Any, sizes: An
     rows, out_rows = in_rows(ins, width, apart), OutRows(address(outs), len(outs), out_width)
     phases, begins = Phases(pitch, len(starts) - 1, in_row), address(starts)
     places, in_weight = address(lists), later(address(lists), lists.shape[1])
-    box = later(address(room), first * own)
+    box, ends = later(address(room), first * own), Limits(address(limits)[0], address(limits)[1])
     sums, strange = later(box, some * cells), 0
     clear(box, some * cells)
     start, after = part_begin(planes, parts, first), part_begin(planes, parts, last)
@@ -252,7 +255,7 @@ def shifted(x: Any, w: Any, y: Any, bias: Any, room: Any, tables: Any, sizes: An
         job, channel = start, start % channels
         while job < end:
             to, source = later(address(y), job * out_plane), later(sums, (job - start) * phases.number * pitch)
-            strange |= put_plane(to, out_rows, source, phases, address(bias)[channel], adds)
+            strange |= put_plane(to, out_rows, source, phases, address(bias)[channel], ends, adds)
             job, channel = job + 1, channel + 1 if channel + 1 < channels else 0
         start = end
     return strange

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv.depthwise.shifted import Taps, clear, copy_cells, put
+from windowgrad.kernels.conv.records import Limits
 from windowgrad.kernels.conv.share import part_begin
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import interval, load_some
@@ -50,21 +51,21 @@ class Box(NamedTuple):
 
 
 @helper
-def put_four(y: Any, width: int, rows: int, sums: Any, extra: Any, adds: bool, bits: int) -> Any:
+def put_four(y: Any, width: int, rows: int, sums: Any, extra: Any, limits: Limits, adds: bool, bits: int) -> Any:
     """The first so many of four vectors, one in each row of y; says as `put_value` which are strange."""
     a, b, c, d = sums
-    strange = put(y, 0, a, extra, adds, bits)
+    strange = put(y, 0, a, extra, limits, adds, bits)
     if rows > 1:
-        strange |= put(y, width, b, extra, adds, bits)
+        strange |= put(y, width, b, extra, limits, adds, bits)
     if rows > 2:
-        strange |= put(y, 2 * width, c, extra, adds, bits)
+        strange |= put(y, 2 * width, c, extra, limits, adds, bits)
     if rows > 3:
-        strange |= put(y, 3 * width, d, extra, adds, bits)
+        strange |= put(y, 3 * width, d, extra, limits, adds, bits)
     return strange
 
 
 @helper
-def sum_rows(y: Plane, box: Box, taps: Taps, w: Any, extra: Any, adds: bool) -> Any:
+def sum_rows(y: Plane, box: Box, taps: Taps, w: Any, extra: Any, limits: Limits, adds: bool) -> Any:
     """A plane of y from its box. `places` of the taps are those of the first row, `in_weight` those of all three."""
     n, zero, strange, r, pitch = wide_lanes(w), load_some(w, 0, 0), 0, 0, box.pitch
     while r < y.rows:
@@ -91,7 +92,7 @@ def sum_rows(y: Plane, box: Box, taps: Taps, w: Any, extra: Any, adds: bool) -> 
                 d = fma(low, load_wide(here, 5 * pitch), d)
                 t += 1
             bits, to = interval(0, min(n, y.width - i)), later(y.cells, r * y.width + i)
-            strange |= put_four(to, y.width, y.rows - r, (a, b, c, d), extra, adds, bits)
+            strange |= put_four(to, y.width, y.rows - r, (a, b, c, d), extra, limits, adds, bits)
             i += n
         r += HIGH
     return strange
@@ -108,13 +109,24 @@ def fill_rows(box: Box, x: Any) -> None:
 
 @kernel
 def three_rows(
-    x: Any, w: Any, y: Any, bias: Any, room: Any, ins: Any, lists: Any, sizes: Any, share: Any, first: int, last: int
+    x: Any,
+    w: Any,
+    y: Any,
+    bias: Any,
+    limits: Any,
+    room: Any,
+    ins: Any,
+    lists: Any,
+    sizes: Any,
+    share: Any,
+    first: int,
+    last: int,
 ) -> int:
     """Some parts of the planes of all images; gives the strange lanes of all sums.
 
-    `ins` and `lists` as in `Planes`; `sizes`: channels, cells of a plane of x, rows and width of y, cells and pitch of the box,
-    width of x, and where its rows begin in the box; `share`: all planes, the parts that they are cut into, and whether to
-    add to what y has. The room has a box for each part.
+    `limits` as in `Limits`; `ins` and `lists` as in `Planes`; `sizes`: channels, cells of a plane of x, rows and width of y,
+    cells and pitch of the box, width of x, and where its rows begin in the box; `share`: all planes, the parts that they are
+    cut into, and whether to add to what y has. The room has a box for each part.
     """
     (channels, plane, rows, out_width, cells, pitch, width, apart), (planes, parts, adds) = sizes, share
     box, every = Box(later(address(room), first * cells), pitch, address(ins), len(ins), width, apart), lists.shape[1]
@@ -122,9 +134,10 @@ def three_rows(
     job, end, strange = part_begin(planes, parts, first), part_begin(planes, parts, last), 0
     channel = job % channels
     clear(box.cells, cells)
+    ends = Limits(address(limits)[0], address(limits)[1])
     while job < end:
         fill_rows(box, later(address(x), job * plane))
         to, weight = Plane(later(address(y), job * rows * out_width), rows, out_width), later(address(w), channel * every)
-        strange |= sum_rows(to, box, taps, weight, address(bias)[channel], adds)
+        strange |= sum_rows(to, box, taps, weight, address(bias)[channel], ends, adds)
         job, channel = job + 1, channel + 1 if channel + 1 < channels else 0
     return strange

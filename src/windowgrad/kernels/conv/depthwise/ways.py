@@ -6,6 +6,7 @@ Boxes are told by `boxes.py`. In the order of `choose.WAYS`: large planes in ban
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -22,7 +23,7 @@ from windowgrad.kernels.conv.depthwise.three_rows import HIGH, three_rows
 from windowgrad.kernels.conv.depthwise.three_rows_weight import NINE, three_weight
 from windowgrad.kernels.conv.plan import Array, listed_at_once
 from windowgrad.kernels.conv.range_check import any_strange
-from windowgrad.kernels.conv.shapes import Pass, Way, fill_unseen
+from windowgrad.kernels.conv.shapes import LIMITED, End, Ending, Packed, Pass, Way, as_they_are, fill_unseen
 from windowgrad.kernels.conv.share import parts, room, shared
 from windowgrad.kernels.vector.registers import WIDE_BYTES
 
@@ -153,7 +154,11 @@ def in_vectors(cells: int, a: Array) -> int:
     return -(-cells // lanes) * lanes
 
 
-def shift(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
+def limits(end: End | None, y: Array) -> Array:
+    return (end or as_they_are(y.dtype)).limits
+
+
+def shift(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool, end: End | None = None) -> int:
     plan, block = boxed(one), SUM_VECTORS * WIDE_BYTES // y.itemsize
     pitch = -(-plan.flat // block) * block
     cells, sums = max(plan.reach + pitch, plan.cells), pitch * (len(plan.starts) - 1)
@@ -165,10 +170,12 @@ def shift(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> i
     planes, work, own = one.images * one.groups, SHIFT_WORK * one.work, in_vectors(some * (cells + sums) + block, y)
     count = parts(planes, work)
     boxes, _ = room.get(count * own, y.dtype)
-    return shared(partial(shifted, x, w, y, bias, boxes, tables, sizes, (planes, count, own, adds)), count, work)
+    return shared(
+        partial(shifted, x, w, y, bias, limits(end, y), boxes, tables, sizes, (planes, count, own, adds)), count, work
+    )
 
 
-def sum_three(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
+def sum_three(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool, end: End | None = None) -> int:
     plan = boxed(one)
     ends = plan.reach + (plan.rows + HIGH) * plan.pitch + 2 * WIDE_BYTES
     box = in_vectors(max(ends, plan.cells), y), plan.pitch, plan.width, int(plan.apart[0])
@@ -176,7 +183,11 @@ def sum_three(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) 
     planes, work = one.images * one.groups, SHIFT_WORK * one.work
     count = parts(planes, work)
     boxes, _ = room.get(count * box[0], y.dtype)
-    return shared(partial(three_rows, x, w, y, bias, boxes, plan.ins, plan.lists, sizes, (planes, count, adds)), count, work)
+    return shared(
+        partial(three_rows, x, w, y, bias, limits(end, y), boxes, plan.ins, plan.lists, sizes, (planes, count, adds)),
+        count,
+        work,
+    )
 
 
 def shift_weight(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
@@ -203,7 +214,7 @@ def sum_nine(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) 
     return shared(partial(three_weight, x, g, gw, boxes, plan.ins, plan.by_place(1), sizes, count), count, work)
 
 
-def sum_sides(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
+def sum_sides(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool, end: End | None = None) -> int:
     plan, lanes, jobs = sides(one), WIDE_BYTES // y.itemsize, one.images * one.groups
     assert plan is not None
     sizes = jobs, one.groups, one.cells, one.pixels, one.taps, plan.box
@@ -213,7 +224,7 @@ def sum_sides(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) 
     count = parts(units, work)
     boxes, _ = room.get(count * own, y.dtype)
     share = units, count, own, adds
-    return shared(partial(sum_side_by_side, x, w, y, bias, boxes, tables, sizes, share), count, work)
+    return shared(partial(sum_side_by_side, x, w, y, bias, limits(end, y), boxes, tables, sizes, share), count, work)
 
 
 def weigh_sides(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
@@ -294,12 +305,17 @@ def weight_in_bands(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds:
     return int(any_strange(gw, 0, total.size))
 
 
+def kept(compute: Callable[..., int]) -> Callable[[Pass, Array, Array, Packed], Ending]:
+    """`Way.kept` of a kernel that packs nothing."""
+    return lambda one, w, bias, packed: lambda x, y, end: compute(one, x, w, bias, y, False, end)
+
+
 BANDS = Way("bands", may_band, in_bands, large)
 BANDS_WEIGHT = Way("bands_weight", may_band_weight, weight_in_bands, large)
-THREE = Way("three_rows", may_sum_three, sum_three)
-LANES = Way("lanes", may_lie_side_by_side, sum_sides, fills_lanes)
+THREE = Way("three_rows", may_sum_three, sum_three, kept=kept(sum_three), ends=LIMITED)
+LANES = Way("lanes", may_lie_side_by_side, sum_sides, fills_lanes, kept=kept(sum_sides), ends=LIMITED)
 LANES_WEIGHT = Way("lanes_weight", may_weigh_side_by_side, weigh_sides, channels_fill_lanes)
-SHIFTED = Way("shifted", may_shift, shift)
+SHIFTED = Way("shifted", may_shift, shift, kept=kept(shift), ends=LIMITED)
 NINE_WEIGHT = Way("three_weight", may_sum_nine, sum_nine)
 SHIFTED_WEIGHT = Way("shifted_weight", may_shift_weight, shift_weight)
 LISTS = Way("depthwise", may_list_planes, multiply_planes, several)

@@ -190,14 +190,14 @@ def factor_packed(tiles: int, k: int) -> tuple[int, ...]:
 # --- all of it ---------------------------------------------------------------------------------------------------
 
 
-def layouts(one: Pass, itemsize: int) -> tuple[Layout, ...]:
-    """Of each grid of pixels; limits are part of what is remembered, for tests change them."""
-    return _layouts(one, itemsize, plan.STEPS, plan.PANELS)
+def layouts(one: Pass, itemsize: int, kept: bool = False) -> tuple[Layout, ...]:
+    """Of each grid of pixels; limits are part of what is remembered, for tests change them. `kept`: the weight is packed."""
+    return _layouts(one, itemsize, kept, plan.STEPS, plan.PANELS)
 
 
 @lru_cache(maxsize=1024)
-def _layouts(one: Pass, itemsize: int, steps: int, panels: int) -> tuple[Layout, ...]:
-    return tuple(layout(one, gather, itemsize) for gather in one.gathers)
+def _layouts(one: Pass, itemsize: int, kept: bool, steps: int, panels: int) -> tuple[Layout, ...]:
+    return tuple(layout(one, gather, itemsize, kept) for gather in one.gathers)
 
 
 class Copied(NamedTuple):
@@ -268,13 +268,13 @@ def copied(one: Pass, gather: Gather, some_channels: int, some_taps: int, itemsi
     return packed(one, gather, PACKED, some_channels, some_taps, itemsize)
 
 
-def layout(one: Pass, gather: Gather, itemsize: int) -> Layout:
+def layout(one: Pass, gather: Gather, itemsize: int, kept: bool = False) -> Layout:
     length, lanes, taps = plan.panel(itemsize), WIDE_BYTES // itemsize, len(gather.places)
     k, tiles = one.channels * taps, -(-one.rows // ROWS)
     some_channels, some_taps = plan.steps(one.channels, taps)
     steps, copy = some_channels * some_taps, copied(one, gather, some_channels, some_taps, itemsize)
     panels = -(-copy.pixels // length)
-    own = factor_in_place(one, gather) if panels <= FEW_PANELS else None
+    own = factor_in_place(one, gather) if panels <= FEW_PANELS and not kept else None
     slot_cells = -(-(ROWS * length + copy.cells + 2 * lanes) // lanes) * lanes
     slot_lists = copy.some_panels * (3 * length + 2) + 3 * copy.pieces + 1
     lists = *copy.axes, *copy.outs, np.array(copy.places), np.array(packed_places(steps, length))

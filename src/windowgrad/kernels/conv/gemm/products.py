@@ -24,8 +24,9 @@ copied, once or for each tap, or read where they stand (`gemm/layout.py` says wh
      └───────────────┘   └───────────┴───────────┴─────  ─────┴───────────┘
 
 for each group, block of panels, block of k: copy the pixels, then all tiles. The first block of k puts its sums with the
-bias, the others add theirs, the last ends with relu if that is asked for. The order of every sum depends on channels and
-taps only: neither on the images nor on how pixels are copied, which tiles there are, or who computes them.
+bias, the others add theirs; the last adds what stands beside, if something does, and keeps sums within limits: that is a
+residual and relu or relu6 of a network. The order of every sum depends on channels and taps only: neither on the images nor on
+how pixels are copied, which tiles there are, or who computes them.
 
 Measured and rejected: to copy pixels that already lie in order (windows of one cell) where few rows use them. To pad each row
 of pixels to whole vectors, as the first prototype did: with rows of 56 that is 14 % of the work; here pixels run on over rows
@@ -39,16 +40,13 @@ from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv.gemm.layout import BOXED, IN_PLACE, Told
 from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces, put_pieces, real_pieces
-from windowgrad.kernels.conv.records import InAxes, OutAxes, Pieces, Range, Start
+from windowgrad.kernels.conv.records import Finish, InAxes, OutAxes, Pieces, Range, Start
 from windowgrad.kernels.conv.share import leave_slot, take_slot
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import address, later
-from windowgrad.kernels.vector.registers import ROWS, VECTORS, least_of, wide_lanes, zero_of
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, least_of, most_of, wide_lanes
 from windowgrad.kernels.vector.tiles import End, Factor, Matrix, multiply_rows
-
-ADDS, RELU = 1, 2
-"""Bits of `how`: sums are added to what y has; they end with relu."""
 
 
 class Axes(NamedTuple):
@@ -149,7 +147,17 @@ def fill_boxes(x: Matrix, told: Told, axes: Axes, channels: int, panels: Range, 
 
 @helper
 def multiply_block(
-    x: Any, w: Factor, y: Matrix, told: Told, axes: Axes, k: int, rows: Range, panels: Range, start: Start, of: Scratch
+    x: Any,
+    w: Factor,
+    y: Matrix,
+    told: Told,
+    axes: Axes,
+    k: int,
+    rows: Range,
+    panels: Range,
+    start: Start,
+    end: Finish,
+    of: Scratch,
 ) -> int:
     """All tiles of a block, put into y, which has a row for each row of the group; gives the strange lanes.
 
@@ -157,13 +165,15 @@ def multiply_block(
     """
     lanes, strange, move = wide_lanes(of.tile), 0, axes.out.move[axes.out.rank - 1]
     length, panel = VECTORS * lanes, told.some_channels * told.some_taps * VECTORS * lanes
-    least = zero_of(of.tile) if start.relu else least_of(of.tile)
     m, q = rows.first, panels.first
     for _ in range((rows.last - rows.first + ROWS - 1) // ROWS * (panels.last - panels.first)):
         count = min(ROWS, rows.last - m)
         weight = Factor(later(w.cells, m // ROWS * told.factor_tile), w.row, w.step)
         to = Matrix(later(y.cells, m * y.step), y.step)
-        first = Start(later(start.bias, m), start.biased, start.fresh, start.relu)
+        first, last = (
+            Start(later(start.bias, m), start.biased, start.fresh),
+            Finish(later(end.beside, m * y.step), end.joined, end.least, end.most),
+        )
         vectors = (min(length, told.pixels - q * length) + lanes - 1) // lanes
         lists = later(of.lists, (q - panels.first) * (3 * length + 2))
         cells, places = later(of.pixels, (q - panels.first) * panel), axes.packed
@@ -173,10 +183,21 @@ def multiply_block(
             cells, places = later(x, lists[1]), axes.places
         filled = count + 1 if count % 4 == 3 and told.factor_packed else count  # one loop with a row of zeros, not two or three
         direct = lists[0] < 0 and filled == count
-        end = End(Matrix(later(to.cells, lists[3]), to.step), first.bias, first.biased, first.fresh, least, direct)
-        strange |= multiply_rows(weight, cells, k, places, filled, vectors, of.tile, end)
+        into = Matrix(later(to.cells, lists[3]), to.step)
+        ending = End(
+            into,
+            first.bias,
+            first.biased,
+            first.fresh,
+            later(last.beside, lists[3]),
+            last.joined,
+            last.least,
+            last.most,
+            direct,
+        )
+        strange |= multiply_rows(weight, cells, k, places, filled, vectors, of.tile, ending)
         if not direct:
-            strange |= put_pieces(to, count, move, of.tile, first, Pieces(later(lists, 2), abs(lists[0])))
+            strange |= put_pieces(to, count, move, of.tile, first, last, Pieces(later(lists, 2), abs(lists[0])))
         if told.by_panel:
             m += ROWS
             if m >= rows.last:
@@ -190,7 +211,7 @@ def multiply_block(
 
 @helper
 def multiply_panels(
-    x: Matrix, w: Factor, y: Matrix, bias: Any, told: Told, axes: Axes, rows: Range, panels: Range, how: int, of: Scratch
+    x: Matrix, w: Factor, y: Matrix, start: Start, end: Finish, told: Told, axes: Axes, rows: Range, panels: Range, of: Scratch
 ) -> int:
     """Some rows and panels of a group, block of k by block; gives the strange lanes of all sums."""
     strange = 0
@@ -206,12 +227,12 @@ def multiply_panels(
             else:
                 pack_panels(planes, told, axes, channels, taps, panels, of)
             last = c + channels == told.channels and taps.last == told.taps
-            start = Start(bias, c + t == 0, c + t == 0 and not how & ADDS, last and how & RELU != 0)
+            begin = Start(start.bias, c + t == 0, c + t == 0 and start.fresh)
             factor = Factor(later(w.cells, (c * told.taps + t) * w.step), w.row, w.step)
             k = channels * (taps.last - t)
-            seen = multiply_block(planes.cells, factor, y, told, axes, k, rows, panels, start, of)
-            if last:
-                strange = seen
+            low, high = (end.least, end.most) if last else (least_of(of.tile), most_of(of.tile))
+            then = Finish(end.beside, last and end.joined, low, high)
+            strange = multiply_block(planes.cells, factor, y, told, axes, k, rows, panels, begin, then, of)
     return strange
 
 
@@ -232,6 +253,8 @@ def products(
     w: Any,
     y: Any,
     bias: Any,
+    beside: Any,
+    limits: Any,
     cells: Any,
     lists: Any,
     taken: Any,
@@ -240,14 +263,16 @@ def products(
     tiles: int,
     panels: int,
     shares: int,
-    how: int,
+    adds: int,
     first: int,
     last: int,
 ) -> int:
     """A share of the forward pass or the input gradient; gives the strange lanes of all sums.
 
-    `cells`, `lists`: scratch memory, in slots, one for each thread, of which `taken` are used; `plan`: see `Told`. The call
-    does so many tiles of all groups from `start` on, and so many panels, in so many shares (less than 0: shares of tiles).
+    `beside`: what is added to the sums, as y, or nothing; `limits`: the least and the greatest of what is stored. `cells`,
+    `lists`: scratch memory, in slots, one for each thread, of which `taken` are used; `plan`: see `Told`. The call does so
+    many tiles of all groups from `start` on, and so many panels, in so many shares (less than 0: shares of tiles); whether
+    (1 or 0) it `adds` to what y has.
     """
     p = address(plan)
     told = Told(
@@ -266,11 +291,13 @@ def products(
         rows = Range(low * ROWS, min(told.rows, high * ROWS))
         planes = Matrix(later(address(x), group * told.channels * told.plane), told.plane)
         sums = Matrix(later(address(y), told.origin + group * told.rows * told.out_plane), told.out_plane)
-        begin = told.factor + group * told.factor_group - start * told.factor_packed
-        factor = Factor(later(address(w), begin), told.factor_row, told.factor_step)
+        number = told.factor + group * told.factor_group - start * told.factor_packed
+        factor = Factor(later(address(w), number), told.factor_row, told.factor_step)
+        begin = Start(later(address(bias), group * told.rows), True, adds == 0)
+        others = later(address(beside), told.origin + group * told.rows * told.out_plane)
+        end = Finish(others, len(beside) > 0, address(limits)[0], address(limits)[1])
         for q in range(some.first, some.last, told.some_panels):
             block = Range(q, min(some.last, q + told.some_panels))
-            extra = later(address(bias), group * told.rows)
-            strange |= multiply_panels(planes, factor, sums, extra, told, axes, rows, block, how, of)
+            strange |= multiply_panels(planes, factor, sums, begin, end, told, axes, rows, block, of)
     leave_slot(address(taken), slot)
     return strange

@@ -14,12 +14,13 @@ from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv.gemm.few import PACKED, few_products
 from windowgrad.kernels.conv.gemm.layout import Layout, layouts
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
-from windowgrad.kernels.conv.gemm.products import ADDS, RELU, products
+from windowgrad.kernels.conv.gemm.products import products
 from windowgrad.kernels.conv.gemm.weight import weight_products
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.range_check import any_strange
-from windowgrad.kernels.conv.shapes import Pass, Way, fill_unseen
+from windowgrad.kernels.conv.shapes import JOINED, End, Ending, Packed, Pass, Way, as_they_are, fill_unseen
 from windowgrad.kernels.conv.share import helpers, parts, room, shared
+from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import is_worth
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 
@@ -63,33 +64,70 @@ def up_to(count: int, several: int) -> int:
 # --- how ---------------------------------------------------------------------------------------------------------
 
 
-def multiply(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool, relu: bool = False) -> int:
+def multiply(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     fill_unseen(one, bias, y, adds)
-    strange, how = 0, adds * ADDS | relu * RELU
+    strange = 0
     for layout in layouts(one, y.itemsize):
         most = max(1, plan.WEIGHTS // (layout.k * ROWS * y.itemsize)) if layout.packs else layout.tiles
         for start in range(0, layout.tiles, most):
-            strange |= multiply_tiles(one, layout, x, w, bias, y, (start, min(most, layout.tiles - start)), how)
+            strange |= multiply_tiles(one, layout, x, w, bias, y, (start, min(most, layout.tiles - start)), adds)
     return strange
 
 
 def multiply_tiles(
-    one: Pass, layout: Layout, x: Array, w: Array, bias: Array, y: Array, part: tuple[int, int], how: int
+    one: Pass, layout: Layout, x: Array, w: Array, bias: Array, y: Array, part: tuple[int, int], adds: bool
 ) -> int:
     """So many tiles from the first on, of all panels."""
-    (start, tiles), threads, factor = part, helpers(one.work), w
+    (start, tiles), threads, factor, end = part, helpers(one.work), w, as_they_are(y.dtype)
     own = layout.k * ROWS * tiles if layout.packs else 0
     cells, lists = room.get(own + threads * layout.slot_cells, y.dtype, threads * layout.slot_lists)
     if own:
         factor, cells = cells[:own], cells[own:]
-        sizes = one.rows, one.channels, start
-        shared(partial(pack_tiles, w, factor, layout.places, layout.weight, sizes), tiles, own * y.itemsize)
-    count = layout.panels
-    if threads > 1:
-        many = count // (MANY_PANELS * threads)
-        count = threads * min(4, many) if many else -min(threads, tiles) if tiles >= threads else min(threads, count)
-    given = x, factor, y, bias, cells, lists, room.taken[:threads], layout.told, start, tiles, layout.panels, count, how
+        pack(one, layout, w, factor, start)
+    count = shares(layout.panels, tiles, threads)
+    whole = start, tiles, layout.panels, count, int(adds)
+    given = x, factor, y, bias, *end, cells, lists, room.taken[:threads], layout.told, *whole
     return shared(partial(products, *given), abs(count), one.work)
+
+
+def pack(one: Pass, layout: Layout, w: Array, to: Array, start: int = 0) -> None:
+    """As many tiles as `to` has space for, from the first on."""
+    sizes, tiles = (one.rows, one.channels, start), to.size // (layout.k * ROWS)
+    shared(partial(pack_tiles, w, to, layout.places, layout.weight, sizes), tiles, to.nbytes)
+
+
+def shares(panels: int, tiles: int, threads: int) -> int:
+    """How many shares of panels so many threads get, several each; below 0, of tiles."""
+    if threads == 1:
+        return panels
+    many = panels // (MANY_PANELS * threads)
+    return threads * min(4, many) if many else -min(threads, tiles) if tiles >= threads else min(threads, panels)
+
+
+def keep_packed(one: Pass, w: Array, bias: Array, packed: Packed) -> Ending | None:
+    """`multiply` for a weight that never changes: it is packed here, with all its tiles."""
+    if one.has_unseen:
+        return None
+    parts = []
+    for layout in layouts(one, w.itemsize, kept=True):
+        key = layout.places.tobytes()
+        if key not in packed:
+            tiles = empty((layout.tiles * layout.k * ROWS,), w.dtype)
+            pack(one, layout, w, tiles)
+            packed[key] = tiles
+        parts.append((layout, packed[key]))
+
+    def call(x: Array, y: Array, end: End) -> int:
+        strange, threads = 0, helpers(one.work)
+        for layout, factor in parts:
+            cells, lists = room.get(threads * layout.slot_cells, y.dtype, threads * layout.slot_lists)
+            count = shares(layout.panels, layout.tiles, threads)
+            whole = 0, layout.tiles, layout.panels, count, 0
+            given = x, factor, y, bias, *end, cells, lists, room.taken[:threads], layout.told, *whole
+            strange |= shared(partial(products, *given), abs(count), one.work)
+        return strange
+
+    return call
 
 
 def ready_to_multiply(one: Pass, dtype: Any) -> Callable[[Array, Array, Array, Array], int] | None:
@@ -100,14 +138,14 @@ def ready_to_multiply(one: Pass, dtype: Any) -> Callable[[Array, Array, Array, A
     layout = found[0]
     own = layout.k * ROWS * layout.tiles if layout.packs else 0
     cells, lists, told, sizes = own + layout.slot_cells, layout.slot_lists, layout.told, (one.rows, one.channels, 0)
-    whole = 0, layout.tiles, layout.panels, 1, 0, 0, 1
+    whole, end = (0, layout.tiles, layout.panels, 1, 0, 0, 1), as_they_are(dtype)
 
     def call(x: Array, w: Array, bias: Array, y: Array) -> int:
         space, listed = room.get(cells, dtype, lists)
         if own:
             pack_tiles(w, space, layout.places, layout.weight, sizes, 0, layout.tiles)
             w, space = space, space[own:]
-        return products(x, w, y, bias, space, listed, room.taken, told, *whole)  # type: ignore[no-any-return]
+        return products(x, w, y, bias, *end, space, listed, room.taken, told, *whole)  # type: ignore[no-any-return]
 
     return call
 
@@ -179,6 +217,6 @@ def pixels_at_once(images: int, pixels: int, lanes: int) -> tuple[int, int]:
     return 1, up_to(-(-pixels // parts), lanes)
 
 
-PRODUCTS = Way("products", always, multiply, ready=ready_to_multiply, ends=True)
+PRODUCTS = Way("products", always, multiply, ready=ready_to_multiply, ends=JOINED, kept=keep_packed)
 FEW_WEIGHT = Way("few_weight", may_sum_few, sum_few, leaves_tiles_empty)
 WEIGHT_PRODUCTS = Way("weight_products", always, sum_pixels)
