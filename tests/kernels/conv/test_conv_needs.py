@@ -53,3 +53,11 @@ def test_a_gradient_that_is_not_needed_is_not_computed(name, monkeypatch):
         op.vjp(params, *given, needs=needs)
         roles = (INPUT, WEIGHT, "bias")
         assert seen == [role for role, need in zip(roles, needs, strict=True) if need]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_gradient_of_the_bias_that_float32_cannot_hold_is_infinite_without_a_warning(name):
+    params = KINDS[name](Sliding((3, 2), 2, 1))
+    x, w, bias, g = arrays(params, "f4", True)
+    g[:] = 3e38
+    assert np.isinf(OPS[name].vjp(params, x, w, bias, g)[2]).all()

@@ -202,7 +202,11 @@ def prepared_vjp(conv: Grouped, dtype: Any, *shapes: tuple[int, ...]) -> Callabl
         gx, gw = back(g, w, none) if needs[0] else None, weight_gradient(x, g) if needs[1] else None
         if not bias:
             return gx, gw
-        return gx, gw, channel_sums(g, channel).astype(dtype, copy=False) if needs[2] else None
+        return gx, gw, bias_gradient(g) if needs[2] else None
+
+    def bias_gradient(g: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return channel_sums(g, channel).astype(dtype, copy=False)
 
     return pull
 
