@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from windowgrad.kernels.runtime.jit import helper
@@ -37,10 +38,9 @@ def lanes_of(builder: Any, v: Vec, bits: Any) -> Any:
     return builder.bitcast(builder.trunc(bits, ir.IntType(v.lanes)), ir.VectorType(ir.IntType(1), v.lanes))
 
 
-def read_masked(context: Any, builder: Any, array_type: Any, array: Any, i: Any, mask: Any, v: Vec, other: float = 0.0) -> Any:
-    """The lanes of the mask, and `other` in the rest; −0.0 is what changes no sum."""
+def read_masked(context: Any, builder: Any, array_type: Any, array: Any, i: Any, mask: Any, v: Vec) -> Any:
     align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)
-    arguments = [pointer(context, builder, array_type, array, i, v), align, mask, constant(v, other)]
+    arguments = [pointer(context, builder, array_type, array, i, v), align, mask, constant(v, 0.0)]
     return call(builder, f"llvm.masked.load.{suffix(v)}.p0", llvm(v), arguments)
 
 
@@ -111,11 +111,6 @@ def clip(builder: Any, value: Any, least: Any, most: Any) -> Any:
     """Lanes below `least` or above `most`, vectors too, become those; NaN stays, and −0 is not above 0."""
     value = builder.select(builder.fcmp_unordered(">", value, least), value, least)
     return builder.select(builder.fcmp_ordered(">", value, most), most, value)
-
-
-def and_beside(builder: Any, mask: Any, joined: Any, v: Vec) -> Any:
-    """The mask, if a boolean of Numba is true, else no lane."""
-    return builder.and_(mask, spread(builder, builder.trunc(joined, ir.IntType(1)), v.lanes))
 
 
 # --- loads -------------------------------------------------------------------------------------------------------
@@ -243,10 +238,11 @@ def _put(name: str, doc: str, step: int, adds: bool) -> Any:
                 if adds:
                     part = builder.fadd(read_masked(context, builder, y, args[0], at, mask, v), part)
                 strange = builder.or_(strange, strange_of(builder, part, mask, v))
-                others = and_beside(builder, mask, args[6], v)
-                part = builder.fadd(part, read_masked(context, builder, beside, args[5], at, others, v, -0.0))
+                total = cgutils.alloca_once_value(builder, part)
+                with builder.if_then(builder.trunc(args[6], ir.IntType(1))):
+                    builder.store(builder.fadd(part, read_masked(context, builder, beside, args[5], at, mask, v)), total)
                 low, high = (spread(builder, limit, v.lanes) for limit in args[3:5])
-                write_masked(context, builder, y, args[0], at, clip(builder, part, low, high), mask, v)
+                write_masked(context, builder, y, args[0], at, clip(builder, builder.load(total), low, high), mask, v)
             return strange
 
         return types.int64(y, tile, y.dtype, y.dtype, y.dtype, beside, types.boolean, types.int64), emit
