@@ -6,9 +6,13 @@ import pytest
 import windowgrad as wg
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv import gemm
+from windowgrad.kernels.conv.choose import grouped
 from windowgrad.kernels.conv.entry import conv_forward
+from windowgrad.kernels.conv.exact import FORWARD
 from windowgrad.kernels.conv.kept import MOST_SHAPES, Kept
+from windowgrad.kernels.conv.plan import panel
 from windowgrad.kernels.elementwise.relu import finish
+from windowgrad.kernels.vector.registers import ROWS, VECTORS
 from windowgrad.params import ConvParams, TransposeParams
 
 CASES = {
@@ -17,6 +21,13 @@ CASES = {
     "long sums": ((1, 130, 7, 7), (9, 130, 3, 3), Sliding((3, 3), 2, 1), 1, False),
     "1×1": ((3, 16, 9, 9), (17, 16, 1, 1), Sliding((1, 1), 1), 1, False),
     "many panels": ((2, 6, 40, 40), (19, 6, 1, 1), Sliding((1, 1), 1), 1, False),
+    "turned": ((1, 33, 7, 7), (100, 33, 3, 3), Sliding((3, 3), 1, 1), 1, False),
+    "turned, long sums": ((1, 130, 7, 7), (70, 130, 3, 3), Sliding((3, 3), 1, 1), 1, False),
+    "turned, 1×1": ((1, 40, 7, 7), (129, 40, 1, 1), Sliding((1, 1), 1), 1, False),
+    "turned, two images": ((2, 20, 5, 5), (96, 20, 1, 1), Sliding((1, 1), 1), 1, False),
+    "turned, one pixel": ((1, 33, 1, 1), (100, 33, 1, 1), Sliding((1, 1), 1), 1, False),
+    "turned, groups": ((1, 8, 5, 5), (192, 4, 3, 3), Sliding((3, 3), 1, 1), 2, False),
+    "turned, transposed": ((1, 6, 4, 4), (6, 96, 2, 2), Sliding((2, 2), 2), 1, True),
     "groups": ((2, 6, 9, 9), (6, 3, 3, 3), Sliding((3, 3), 1, 1), 2, False),
     "three rows": ((2, 6, 20, 20), (6, 1, 3, 3), Sliding((3, 3), 1, 1), 6, False),
     "shifted": ((1, 5, 20, 20), (5, 1, 5, 5), Sliding((5, 5), 2, 1), 5, False),
@@ -110,18 +121,44 @@ def test_the_weight_is_packed_once_for_all_shapes(monkeypatch):
         same_bits(y, in_parts(params, x, w, bias, None, None))
 
 
+@pytest.mark.parametrize("itemsize", [4, 8])
+@pytest.mark.parametrize("name", CASES)
+def test_tiles_are_turned_where_that_fills_them(name, itemsize):
+    x, w, window, groups, transposed = CASES[name]
+    params = TransposeParams(window, groups, (0,) * window.rank) if transposed else ConvParams(window, groups)
+    conv, _ = grouped(params, x, w)
+    if conv.regular:
+        one = conv.told(conv.played(FORWARD))
+        plain, kept = (gemm.layout.layouts(one, itemsize, kept=kept) for kept in (False, True))
+        assert all(layout.height == ROWS for layout in plain)
+        assert all(layout.packs for layout in kept)
+        if name.startswith("turned"):
+            assert all(layout.height == panel(itemsize) for layout in kept)
+
+
+def test_tiles_are_turned_if_loops_of_few_vectors_wait_longer():
+    """The boundary: a panel of pixels fills tiles as they are, one pixel more does not."""
+    rows, pixels = panel(4), panel(4)
+    assert not gemm.layout.is_turned(rows, pixels, 4)
+    assert gemm.layout.is_turned(rows, pixels + 1, 4)
+    assert not gemm.layout.is_turned(1, pixels + 1, 4)
+    assert gemm.layout.tile_time(ROWS, pixels, 4) == ROWS * VECTORS
+    assert gemm.layout.tile_time(1, 1, 4) == gemm.layout.LATENCY
+
+
 def test_bits_do_not_depend_on_threads_or_on_the_rest_of_the_batch():
     rng, before = np.random.default_rng(5), wg.get_num_threads()
     params = ConvParams(Sliding((3, 3), 1, 1), 1)
-    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((4, 70, 13, 13), (50, 70, 3, 3)))
-    conv, found = Kept(params, w, None, np.inf), set()
-    try:
-        for threads in (1, 2, 3):
-            wg.set_num_threads(threads)
-            found |= {conv(x)[0].tobytes(), np.concatenate([conv(x[i : i + 1])[0] for i in range(4)]).tobytes()}
-    finally:
-        wg.set_num_threads(before)
-    assert len(found) == 1
+    for x_shape, w_shape in (((4, 70, 13, 13), (50, 70, 3, 3)), ((4, 70, 7, 7), (100, 70, 3, 3))):  # the second is turned alone
+        x, w = (rng.standard_normal(shape).astype(np.float32) for shape in (x_shape, w_shape))
+        conv, found = Kept(params, w, None, np.inf), set()
+        try:
+            for threads in (1, 2, 3):
+                wg.set_num_threads(threads)
+                found |= {conv(x)[0].tobytes(), np.concatenate([conv(x[i : i + 1])[0] for i in range(4)]).tobytes()}
+        finally:
+            wg.set_num_threads(before)
+        assert len(found) == 1
 
 
 def test_only_so_many_shapes_are_remembered():

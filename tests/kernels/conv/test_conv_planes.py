@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from windowgrad.geometry import Sliding
+from windowgrad.kernels.conv.choose import grouped
 from windowgrad.kernels.conv.depthwise import boxes
+from windowgrad.kernels.conv.depthwise.ways import LANES, THREE
+from windowgrad.kernels.conv.exact import FORWARD
 from windowgrad.kernels.runtime import threads
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams
@@ -111,3 +114,22 @@ def test_a_plane_too_large_for_a_box_is_convolved_without_one():
 def test_padding_far_larger_than_the_plane_is_not_copied():
     window = Sliding((3, 3), (1, 1), ((40, 40), (40, 40)), (40, 40))
     assert boxes.plan(window, (5, 5), window.grid((5, 5)), False) is None
+
+
+def test_narrow_planes_stand_in_lanes_and_give_the_bits_of_three_rows():
+    """Planes of 7×7 fill few of the vectors of `three_rows`; with too few planes for the lanes, it takes them all the same."""
+    window, rng = Sliding((3, 3), 1, 1), np.random.default_rng(0)
+
+    def chosen(images, groups, side):
+        conv, _ = grouped(ConvParams(window, groups), (images, groups, side, side), (groups, 1, 3, 3))
+        return conv.chosen(FORWARD, 4)[0].name, conv.told(FORWARD)
+
+    assert [chosen(1, 960, side)[0] for side in (7, 10, 17, 20)] == ["lanes", "three_rows", "lanes", "three_rows"]
+    assert [chosen(images, 5, 7)[0] for images in (1, 2, 3, 30)] == ["three_rows", "three_rows", "lanes", "lanes"]
+    _, one = chosen(3, 5, 7)
+    x, w, bias = (rng.standard_normal(size).astype(np.float32) for size in (15 * 49, 45, 5))
+    results = []
+    for way in (THREE, LANES):
+        results.append(np.empty(15 * 49, np.float32))
+        way.compute(one, x, w, bias, results[-1], False)
+    assert results[0].tobytes() == results[1].tobytes()

@@ -31,6 +31,9 @@ SHIFT_WORK = 2
 """How much longer a product takes where a plane stands in a box, for the choice of threads."""
 PLANE_WORK = 8
 """The same where a plane is read from lists."""
+FULL_ROWS = 0.48
+"""The part of the vectors of `three_rows` that are pixels, below which planes in lanes are faster: of 7×7 pixels, 0.38 are, and
+lanes take 0.6 of the time; of 17×17 it is 0.45 and 0.9, of 10×10 0.52 and 1.2. Both add in the same order."""
 BLOCK, FULL = 16, 0.7
 """Planes of a block in lanes, at the most, and the part of them that must be there; full, it is 1.1 to 2.4 times as fast as
 `shifted`."""
@@ -127,8 +130,19 @@ def large(one: Pass) -> bool:
 
 
 def fills_lanes(one: Pass) -> bool:
-    """Whether most lanes have a plane; windows of three rows share loads, and are left to `three_rows`."""
-    return are_full(one.images * one.groups) and one.planes is not None and not may_sum_three(one, 0)
+    """Whether most lanes have a plane; windows of three rows share loads, and are left to `three_rows` where that is full."""
+    return are_full(one.images * one.groups) and one.planes is not None and not (may_sum_three(one, 0) and fills_rows(one))
+
+
+def fills_rows(one: Pass) -> bool:
+    """Whether enough of the vectors and rows that `three_rows` computes at a time are pixels."""
+    rows, width = one.grid[0], one.grid[-1]
+    return rows * width >= FULL_ROWS * in_vectors_of(width, 4) * -(-rows // HIGH) * HIGH
+
+
+def leaves_lanes(one: Pass) -> bool:
+    """Whether `three_rows` is faster than planes in lanes."""
+    return fills_rows(one) or not (fills_lanes(one) and may_lie_side_by_side(one, 0))
 
 
 def channels_fill_lanes(one: Pass) -> bool:
@@ -150,7 +164,11 @@ def whole_rows(one: Pass, band: Pass) -> bool:
 
 def in_vectors(cells: int, a: Array) -> int:
     """So many cells, rounded up to vectors, so that what follows begins with a line of the cache."""
-    lanes = WIDE_BYTES // a.itemsize
+    return in_vectors_of(cells, a.itemsize)
+
+
+def in_vectors_of(cells: int, itemsize: int) -> int:
+    lanes = WIDE_BYTES // itemsize
     return -(-cells // lanes) * lanes
 
 
@@ -312,7 +330,7 @@ def kept(compute: Callable[..., int]) -> Callable[[Pass, Array, Array, Packed], 
 
 BANDS = Way("bands", may_band, in_bands, large)
 BANDS_WEIGHT = Way("bands_weight", may_band_weight, weight_in_bands, large)
-THREE = Way("three_rows", may_sum_three, sum_three, kept=kept(sum_three), ends=LIMITED)
+THREE = Way("three_rows", may_sum_three, sum_three, leaves_lanes, kept=kept(sum_three), ends=LIMITED)
 LANES = Way("lanes", may_lie_side_by_side, sum_sides, fills_lanes, kept=kept(sum_sides), ends=LIMITED)
 LANES_WEIGHT = Way("lanes_weight", may_weigh_side_by_side, weigh_sides, channels_fill_lanes)
 SHIFTED = Way("shifted", may_shift, shift, kept=kept(shift), ends=LIMITED)

@@ -26,7 +26,10 @@ copied, once or for each tap, or read where they stand (`gemm/layout.py` says wh
 for each group, block of panels, block of k: copy the pixels, then all tiles. The first block of k puts its sums with the
 bias, the others add theirs; the last adds what stands beside, if something does, and keeps sums within limits: that is a
 residual and relu or relu6 of a network. The order of every sum depends on channels and taps only: neither on the images nor on
-how pixels are copied, which tiles there are, or who computes them.
+how pixels are copied, which tiles there are, how they are turned, or who computes them.
+
+Where that fills them better, tiles are turned around: ROWS pixels by VECTORS vectors of rows of y, from a weight that is packed
+for it. They are turned back into VECTORS vectors of pixels for each row, and put into y as others.
 
 Measured and rejected: to copy pixels that already lie in order (windows of one cell) where few rows use them. To pad each row
 of pixels to whole vectors, as the first prototype did: with rows of 56 that is 14 % of the work; here pixels run on over rows
@@ -47,6 +50,7 @@ from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import address, later
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, least_of, most_of, wide_lanes
 from windowgrad.kernels.vector.tiles import End, Factor, Matrix, multiply_rows
+from windowgrad.kernels.vector.transpose import turn
 
 
 class Axes(NamedTuple):
@@ -60,7 +64,7 @@ class Axes(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Memory of a thread: a tile, pixels that were copied, and lists.
+    """Memory of a thread: a tile, pixels that were copied, sums of a panel of turned tiles, and lists.
 
     For each panel the lists have the number of its pieces in y, below 0 where all its pixels are in a row there, then where
     its cells stand in x if they are not copied, or −1, then the pieces; after all panels, `pieces` is space for those in x.
@@ -68,6 +72,7 @@ class Scratch(NamedTuple):
 
     tile: Any
     pixels: Any
+    turned: Any
     lists: Any
     pieces: Any
 
@@ -104,8 +109,8 @@ def list_outputs(told: Told, axes: Axes, panels: Range, to: Scratch) -> None:
             lists[0] = pieces_or_row(some, axes, lanes, later(lists, 2))
         lists[1] = -1
         if told.place == IN_PLACE:
-            image = some.first // told.plane
-            if some.first + length <= (image + 1) * told.plane:
+            image, end = some.first // told.plane, some.last if told.height > ROWS else some.first + length
+            if end <= (image + 1) * told.plane:
                 lists[1] = image * (told.image - told.plane) + some.first
 
 
@@ -164,25 +169,28 @@ def multiply_block(
     w begins with row 0 of the group.
     """
     lanes, strange, move = wide_lanes(of.tile), 0, axes.out.move[axes.out.rank - 1]
-    length, panel = VECTORS * lanes, told.some_channels * told.some_taps * VECTORS * lanes
-    m, q = rows.first, panels.first
-    for _ in range((rows.last - rows.first + ROWS - 1) // ROWS * (panels.last - panels.first)):
-        count = min(ROWS, rows.last - m)
-        weight = Factor(later(w.cells, m // ROWS * told.factor_tile), w.row, w.step)
+    length, panel, turns = VECTORS * lanes, told.some_channels * told.some_taps * VECTORS * lanes, told.height > ROWS
+    m, q, pixel = rows.first, panels.first, 0
+    while m < rows.last and q < panels.last:
+        tile, within = m // told.height, m % told.height
+        count, pixels = min(told.height - within, rows.last - m), min(length, told.pixels - q * length)
+        weight = Factor(later(w.cells, tile * told.factor_tile + within), w.row, w.step)
         to = Matrix(later(y.cells, m * y.step), y.step)
         first, last = (
             Start(later(start.bias, m), start.biased, start.fresh),
             Finish(later(end.beside, m * y.step), end.joined, end.least, end.most),
         )
-        vectors = (min(length, told.pixels - q * length) + lanes - 1) // lanes
         lists = later(of.lists, (q - panels.first) * (3 * length + 2))
-        cells, places = later(of.pixels, (q - panels.first) * panel), axes.packed
+        cells, places, step = later(of.pixels, (q - panels.first) * panel), axes.packed, length
         if told.place == BOXED:
             cells, places = later(of.pixels, (q - panels.first) * length), axes.places
         elif lists[1] >= 0:
-            cells, places = later(x, lists[1]), axes.places
+            cells, places, step = later(x, lists[1]), axes.places, told.plane
         filled = count + 1 if count % 4 == 3 and told.factor_packed else count  # one loop with a row of zeros, not two or three
-        direct = lists[0] < 0 and filled == count
+        direct, vectors = lists[0] < 0 and filled == count and not turns, (pixels + lanes - 1) // lanes
+        if turns:
+            filled, vectors, places = min(ROWS, pixels - pixel), (count + lanes - 1) // lanes, axes.packed
+            weight, cells = Factor(later(cells, pixel), 1, step), weight.cells
         into = Matrix(later(to.cells, lists[3]), to.step)
         ending = End(
             into,
@@ -196,16 +204,24 @@ def multiply_block(
             direct,
         )
         strange |= multiply_rows(weight, cells, k, places, filled, vectors, of.tile, ending)
-        if not direct:
-            strange |= put_pieces(to, count, move, of.tile, first, last, Pieces(later(lists, 2), abs(lists[0])))
-        if told.by_panel:
-            m += ROWS
-            if m >= rows.last:
-                m, q = rows.first, q + 1
-        else:
-            q += 1
-            if q == panels.last:
-                m, q = m + ROWS, panels.first
+        sums = of.tile
+        if turns:
+            sums = of.turned
+            for c in range(0, count, ROWS):
+                turn(Matrix(later(sums, c * length + pixel), length), Matrix(later(of.tile, c), length))
+            pixel += ROWS
+        if not turns or pixel >= pixels:
+            pixel = 0
+            if not direct:
+                strange |= put_pieces(to, count, move, sums, first, last, Pieces(later(lists, 2), abs(lists[0])))
+            if told.by_panel:
+                m += count
+                if m >= rows.last:
+                    m, q = rows.first, q + 1
+            else:
+                q += 1
+                if q == panels.last:
+                    m, q = m + count, panels.first
     return strange
 
 
@@ -278,6 +294,7 @@ def products(
     told = Told(
         p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13], p[14], p[15], p[16],
         p[17], p[18], p[19], p[20], p[21], p[22], p[23], p[24], p[25], p[26], p[27], p[28], p[29], p[30], p[31], p[32],
+        p[33], p[34],
     )  # fmt: skip
     axes, lanes, strange = axes_of(p, told), wide_lanes(y), 0
     own, some = Range(start, start + tiles), Range(first * panels // shares, last * panels // shares)
@@ -285,10 +302,17 @@ def products(
         own, some = Range(start + first * tiles // -shares, start + last * tiles // -shares), Range(0, panels)
     slot = take_slot(address(taken), len(taken))
     tile, listed = later(address(cells), slot * told.slot_cells), later(address(lists), slot * told.slot_lists)
-    of = Scratch(tile, later(tile, ROWS * VECTORS * lanes), listed, later(listed, told.some_panels * (3 * VECTORS * lanes + 2)))
+    length = VECTORS * lanes
+    of = Scratch(
+        tile,
+        later(tile, ROWS * length),
+        later(tile, told.slot_cells - length * length),
+        listed,
+        later(listed, told.some_panels * (3 * length + 2)),
+    )
     for group in range(own.first // told.tiles, (own.last + told.tiles - 1) // told.tiles):
         low, high = max(0, own.first - group * told.tiles), min(told.tiles, own.last - group * told.tiles)
-        rows = Range(low * ROWS, min(told.rows, high * ROWS))
+        rows = Range(low * told.unit, min(told.rows, high * told.unit))
         planes = Matrix(later(address(x), group * told.channels * told.plane), told.plane)
         sums = Matrix(later(address(y), told.origin + group * told.rows * told.out_plane), told.out_plane)
         number = told.factor + group * told.factor_group - start * told.factor_packed

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv.gemm.few import PACKED, few_products
 from windowgrad.kernels.conv.gemm.layout import Layout, layouts
@@ -96,6 +98,16 @@ def pack(one: Pass, layout: Layout, w: Array, to: Array, start: int = 0) -> None
     shared(partial(pack_tiles, w, to, layout.places, layout.weight, sizes), tiles, to.nbytes)
 
 
+def packed_wide(one: Pass, layout: Layout, w: Array) -> Array:
+    """The weight as turned tiles read it: for each k, `height` rows side by side; those past the last are zeros."""
+    counts = one.groups, one.rows, one.channels
+    axes = [*(step * np.arange(count) for step, count in zip(layout.weight, counts, strict=True)), layout.places]
+    tiles = -(-one.rows // layout.height)
+    found = np.zeros((one.groups, tiles * layout.height, layout.k), w.dtype)
+    found[:, : one.rows] = w[sum(np.ix_(*axes))].reshape(one.groups, one.rows, layout.k)
+    return np.ascontiguousarray(found.reshape(one.groups, tiles, layout.height, layout.k).swapaxes(2, 3)).reshape(-1)
+
+
 def shares(panels: int, tiles: int, threads: int) -> int:
     """How many shares of panels so many threads get, several each; below 0, of tiles."""
     if threads == 1:
@@ -110,8 +122,10 @@ def keep_packed(one: Pass, w: Array, bias: Array, packed: Packed) -> Ending | No
         return None
     parts = []
     for layout in layouts(one, w.itemsize, kept=True):
-        key = layout.places.tobytes()
-        if key not in packed:
+        key = layout.places.tobytes() + bytes([layout.height])
+        if key not in packed and layout.height > ROWS:
+            packed[key] = packed_wide(one, layout, w)
+        elif key not in packed:
             tiles = empty((layout.tiles * layout.k * ROWS,), w.dtype)
             pack(one, layout, w, tiles)
             packed[key] = tiles
