@@ -83,6 +83,7 @@ def test_where_pixels_stand(name):
         (Sliding((3,), 1, ((2, 0),), 2), (97,)),
         (Sliding((5,), 1, ((2, 7),)), (2 * PANEL + 5,)),
         (Sliding((3, 3), (2, 1), ((0, 5), (4, 1)), (1, 2)), (7, LANES + 3)),
+        (Sliding((7, 7, 7), 1, 3), (9, 9, 9)),  # whole panels have no real pixel
     ],
     ids=str,
 )

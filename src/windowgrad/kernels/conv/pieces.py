@@ -19,8 +19,7 @@ from windowgrad.kernels.conv.records import Finish, InAxes, OutAxes, Pieces, Ran
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.masked import (
     EVEN,
-    add_apart,
-    add_part,
+    Put,
     copy_even,
     copy_fourth,
     copy_part,
@@ -89,14 +88,11 @@ def put_pieces(y: Matrix, rows: int, move: int, tile: Any, start: Start, end: Fi
             one_by_one()
             if start.biased:
                 extra = start.bias[r]
-            if move == 1 and start.fresh:
-                strange |= put_part(to, source, extra, least, most, beside, end.joined, bits)
-            elif move == 1:
-                strange |= add_part(to, source, extra, least, most, beside, end.joined, bits)
-            elif move == 2 and start.fresh:
-                strange |= put_apart(to, source, extra, least, most, beside, end.joined, bits)
+            how = Put(extra, start.fresh, beside, end.joined, least, most)
+            if move == 1:
+                strange |= put_part(to, source, how, bits)
             elif move == 2:
-                strange |= add_apart(to, source, extra, least, most, beside, end.joined, bits)
+                strange |= put_apart(to, source, how, bits)
             else:
                 for lane in range(count):
                     one_by_one()

@@ -6,7 +6,7 @@ the end of an array. `a`, `x`, `y` are arrays or addresses.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
@@ -222,30 +222,45 @@ def put_value(typing: Any, y: Any, i: Any, value: Any, extra: Any, least: Any, m
     return types.int64(y, types.intp, value, y.dtype, y.dtype, y.dtype, types.int64), emit
 
 
-def _put(name: str, doc: str, step: int, adds: bool) -> Any:
+class Put(NamedTuple):
+    """How cells are put: with `extra`, added to y unless it is `fresh`, with what stands `beside` if `joined`; and limits."""
+
+    extra: Any
+    fresh: bool
+    beside: Any
+    joined: bool
+    least: Any
+    most: Any
+
+
+def _put(name: str, doc: str, step: int) -> Any:
     """An intrinsic that puts a vector of a tile into cells that are `step`, 1 or 2, apart."""
 
-    def typed(typing: Any, y: Any, tile: Any, extra: Any, least: Any, most: Any, beside: Any, joined: Any, bits: Any) -> Any:
+    def typed(typing: Any, y: Any, tile: Any, how: Any, bits: Any) -> Any:
         v = wide(y.dtype)
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = builder.fadd(read(context, builder, tile, args[1], INDEX(0), v), spread(builder, args[2], v.lanes))
-            strange = INDEX(0)
+            extra, fresh, beside, joined, *limits = (builder.extract_value(args[2], i) for i in range(6))
+            added, joined = builder.not_(builder.trunc(fresh, ir.IntType(1))), builder.trunc(joined, ir.IntType(1))
+            extra, low, high = (spread(builder, each, v.lanes) for each in (extra, *limits))
+            value, strange = builder.fadd(read(context, builder, tile, args[1], INDEX(0), v), extra), INDEX(0)
             for half in range(step):
                 order = [(half * v.lanes + lane) // step for lane in range(v.lanes)]
                 part = builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), order))
-                at, mask = INDEX(half * v.lanes), lanes_of(builder, v, builder.lshr(args[7], INDEX(half * v.lanes)))
-                if adds:
-                    part = builder.fadd(read_masked(context, builder, y, args[0], at, mask, v), part)
-                strange = builder.or_(strange, strange_of(builder, part, mask, v))
+                at, mask = INDEX(half * v.lanes), lanes_of(builder, v, builder.lshr(args[3], INDEX(half * v.lanes)))
                 total = cgutils.alloca_once_value(builder, part)
-                with builder.if_then(builder.trunc(args[6], ir.IntType(1))):
-                    builder.store(builder.fadd(part, read_masked(context, builder, beside, args[5], at, mask, v)), total)
-                low, high = (spread(builder, limit, v.lanes) for limit in args[3:5])
+                with builder.if_then(added):
+                    there = read_masked(context, builder, y, args[0], at, mask, v)
+                    builder.store(builder.fadd(there, part), total)
+                found = builder.load(total)
+                strange = builder.or_(strange, strange_of(builder, found, mask, v))
+                with builder.if_then(joined):
+                    there = read_masked(context, builder, how[2], beside, at, mask, v)
+                    builder.store(builder.fadd(found, there), total)
                 write_masked(context, builder, y, args[0], at, clip(builder, builder.load(total), low, high), mask, v)
             return strange
 
-        return types.int64(y, tile, y.dtype, y.dtype, y.dtype, beside, types.boolean, types.int64), emit
+        return types.int64(y, tile, how, types.int64), emit
 
     typed.__name__, typed.__doc__ = name, doc
     return intrinsic(typed)
@@ -253,14 +268,11 @@ def _put(name: str, doc: str, step: int, adds: bool) -> Any:
 
 put_part = _put(
     "put_part",
-    "y[0], … = tile[0] + extra, … where the bit is set, + beside[0], … if `joined`, from `least` to `most`. Gives the strange\n"
-    "lanes (see HUGE) of the sums without `beside` and limits.",
+    "y[0], … = tile[0], … where the bit is set, as a `Put` says. Gives the strange lanes (see HUGE) before what stands beside\n"
+    "and before limits.",
     1,
-    False,
 )
-add_part = _put("add_part", "As `put_part`, added to what y has.", 1, True)
-put_apart = _put("put_apart", "As `put_part` into y[0], y[2], …; bits are those of the cells of y.", 2, False)
-add_apart = _put("add_apart", "As `put_apart`, added to what y has.", 2, True)
+put_apart = _put("put_apart", "As `put_part` into y[0], y[2], …; bits are those of the cells of y.", 2)
 
 
 # --- strange sums ------------------------------------------------------------------------------------------------

@@ -244,7 +244,7 @@ def put_tile(a: Factor, b: Matrix, k: int, vectors: int, y: Matrix, bias: Any, o
 class End(NamedTuple):
     """How the sums of a tile end: if `biased`, row r has bias[r] added; the result is added to what y has unless it is `fresh`;
     if `joined`, what `beside` has where y is stored is added; what is below `least` or above `most` becomes that. Not
-    `direct`: all this is left to who reads the tile, for y is not in a row."""
+    `direct`: all this is left to who reads the tile, for y is not in a row, or the tile not whole."""
 
     y: Matrix
     bias: Any
@@ -262,7 +262,8 @@ def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, v
     """tile = the sum over k of a · b, as `multiply_tile`, but for so many of ROWS rows, and b[places[k]], … for each k.
 
     There is a loop for ROWS rows and one for each power of two below, so no row is computed that is not asked for; and each for
-    VECTORS vectors and for one. VECTORS vectors may `end` in y instead; gives the strange lanes of those.
+    VECTORS vectors and for one. A whole tile may `end` in y instead; gives the strange lanes of that. Fewer rows may not: they
+    would take a third of a second more to compile, and are few.
     """
     v = wide(tile.dtype)
 
@@ -285,15 +286,20 @@ def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, v
                 for j, value in enumerate(values):
                     write(context, builder, tile, to, builder.add(at, INDEX(j * v.lanes)), value, v)
 
+        def end_or_store(sums: Any, first: Any) -> None:
+            if len(sums) < ROWS:
+                store(sums, first, INDEX(0))
+                return
+            with builder.if_else(builder.trunc(ends[8], ir.IntType(1))) as (direct, apart):
+                with direct:
+                    builder.store(builder.or_(builder.load(strange), ending.put(sums, first)), strange)
+                with apart:
+                    store(sums, first, INDEX(0))
+
         def some_rows(size: int, first: Any) -> None:
             with builder.if_else(builder.icmp_signed("==", all_vectors, INDEX(VECTORS))) as (whole, part):
                 with whole:
-                    sums = some(size, first, VECTORS, INDEX(0))
-                    with builder.if_else(builder.trunc(ends[8], ir.IntType(1))) as (direct, apart):
-                        with direct:
-                            builder.store(builder.or_(builder.load(strange), ending.put(sums, first)), strange)
-                        with apart:
-                            store(sums, first, INDEX(0))
+                    end_or_store(some(size, first, VECTORS, INDEX(0)), first)
                 with part, cgutils.for_range(builder, all_vectors) as loop:
                     column = builder.mul(loop.index, INDEX(v.lanes))
                     store(some(size, first, 1, column), first, column)

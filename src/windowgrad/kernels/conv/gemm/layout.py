@@ -167,13 +167,23 @@ def box_of(gather: Gather, images: int) -> Box:
     )
 
 
+def panels_met(gather: Gather, box: Box, images: int, length: int) -> float:
+    """How many panels of pixels in a box have a real one, about; the others are jumped over.
+
+    Along the last two axes real pixels follow each other with small gaps; between one such slice and the next, gaps are large.
+    """
+    grid = [1, *gather.own_axes[0].tolist()]
+    slices, reach = images * math.prod(grid[:-2]), (grid[-2] - 1) * box.grid[-1] + grid[-1]
+    return min(box.pixels / length, float(slices * (reach / length + 1)))
+
+
 def is_boxed(one: Pass, gather: Gather, box: Box, budget: int, length: int) -> bool:
     """Whether a box takes less time than packing: fewer copies, but more lanes. `budget`: cells for all boxes of a channel."""
     taps, boxes = len(gather.places), len(box.phases)
     if taps > plan.STEPS or boxes * (2 * box.halo + length) > budget:
         return False
     row, side = int(gather.own_axes[0][-1]), box.grid[-1]
-    panels, all_panels = one.images * gather.pixels / length, box.pixels / length
+    panels, all_panels = one.images * gather.pixels / length, panels_met(gather, box, one.images, length)
     some = min(all_panels, (budget / boxes - box.halo) / length)
     packing = PIECE * (VECTORS + length / row)
     copying = PIECE * (VECTORS + length / side) * boxes / taps * (1 + box.halo / length / some)

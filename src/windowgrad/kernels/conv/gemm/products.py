@@ -115,35 +115,33 @@ def list_outputs(told: Told, axes: Axes, panels: Range, to: Scratch) -> None:
 
 
 @helper
-def pack_panels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, panels: Range, to: Scratch) -> None:
-    """A row of pixels for each k, of all panels that are not read where they stand. x begins with the first channel."""
-    lanes, stride = wide_lanes(x.cells), axes.met.step[axes.met.rank - 1]
+def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, panels: Range, fresh: bool, to: Scratch) -> None:
+    """The cells of so many channels that some panels meet; x begins with the first channel.
+
+    A row of pixels for each k, of all panels that are not read where they stand; or one box for all panels, whose pieces are
+    listed if it is `fresh`. (One place for both: what is called here would be compiled twice.)
+    """
+    lanes, stride, boxed = wide_lanes(x.cells), axes.met.step[axes.met.rank - 1], told.place == BOXED
     length, panel = VECTORS * lanes, told.some_channels * told.some_taps * VECTORS * lanes
-    for q in range(panels.first, panels.last):
-        if to.lists[(q - panels.first) * (3 * length + 2) + 1] < 0:
-            some = Range(q * length, min((q + 1) * length, told.pixels))
-            pieces = in_pieces(some, axes.met, taps, lanes, length, to.pieces)
-            into = Matrix(later(to.pixels, (q - panels.first) * panel), (taps.last - taps.first) * length)
-            copy_pieces(into, x, channels, stride, pieces)
-
-
-@helper
-def fill_boxes(x: Matrix, told: Told, axes: Axes, channels: int, panels: Range, fresh: bool, to: Scratch) -> None:
-    """The boxes of so many channels, for some panels; if `fresh`, the pieces are listed first."""
-    lanes, stride = wide_lanes(x.cells), axes.met.step[axes.met.rank - 1]
-    start = panels.first * VECTORS * lanes - told.lead
+    start = panels.first * length - told.lead
     first, last = max(0, start), min(told.all_cells, start + told.box)
-    if fresh:
-        to.pieces[0] = in_pieces(
-            Range(first, last), axes.met, Range(0, told.boxes), lanes, told.box, later(to.pieces, 1)
-        ).number
-    pieces = Pieces(later(to.pieces, 1), to.pieces[0])
-    copy_pieces(Matrix(later(to.pixels, first - start), told.boxes * told.box), x, channels, stride, pieces)
-    for number in range(channels * told.boxes if start < 0 or last < start + told.box else 0):
+    for q in range(panels.first, panels.first + 1 if boxed else panels.last):
+        some, pitch = Range(q * length, min((q + 1) * length, told.pixels)), length
+        into = Matrix(later(to.pixels, (q - panels.first) * panel), (taps.last - taps.first) * length)
+        if boxed:
+            some, pitch = Range(first, last), told.box
+            into = Matrix(later(to.pixels, first - start), told.boxes * told.box)
+        if boxed or to.lists[(q - panels.first) * (3 * length + 2) + 1] < 0:
+            if fresh or not boxed:
+                to.pieces[0] = in_pieces(some, axes.met, taps, lanes, pitch, later(to.pieces, 1)).number
+            copy_pieces(into, x, channels, stride, Pieces(later(to.pieces, 1), to.pieces[0]))
+    for number in range(channels * told.boxes if boxed and (start < 0 or last < start + told.box) else 0):
         box = later(to.pixels, number * told.box)
         for i in range(first - start):
+            one_by_one()
             box[i] = 0
         for i in range(last - start, told.box):
+            one_by_one()
             box[i] = 0
 
 
@@ -187,7 +185,7 @@ def multiply_block(
         elif lists[1] >= 0:
             cells, places, step = later(x, lists[1]), axes.places, told.plane
         filled = count + 1 if count % 4 == 3 and told.factor_packed else count  # one loop with a row of zeros, not two or three
-        direct, vectors = lists[0] < 0 and filled == count and not turns, (pixels + lanes - 1) // lanes
+        direct, vectors = lists[0] < 0 and count == ROWS and not turns, (pixels + lanes - 1) // lanes
         if turns:
             filled, vectors, places = min(ROWS, pixels - pixel), (count + lanes - 1) // lanes, axes.packed
             weight, cells = Factor(later(cells, pixel), 1, step), weight.cells
@@ -203,7 +201,8 @@ def multiply_block(
             last.most,
             direct,
         )
-        strange |= multiply_rows(weight, cells, k, places, filled, vectors, of.tile, ending)
+        if lists[0] != 0:  # some pixel is real
+            strange |= multiply_rows(weight, cells, k, places, filled, vectors, of.tile, ending)
         sums = of.tile
         if turns:
             sums = of.turned
@@ -238,10 +237,8 @@ def multiply_panels(
         for t in range(0, told.taps, told.some_taps):
             one_by_one()
             taps = Range(t, min(told.taps, t + told.some_taps))
-            if told.place == BOXED:
-                fill_boxes(planes, told, axes, channels, panels, c == 0, of)
-            else:
-                pack_panels(planes, told, axes, channels, taps, panels, of)
+            met = Range(0, told.boxes) if told.place == BOXED else taps
+            copy_pixels(planes, told, axes, channels, met, panels, c == 0, of)
             last = c + channels == told.channels and taps.last == told.taps
             begin = Start(start.bias, c + t == 0, c + t == 0 and start.fresh)
             factor = Factor(later(w.cells, (c * told.taps + t) * w.step), w.row, w.step)
