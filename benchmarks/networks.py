@@ -51,7 +51,7 @@ CASES += [Case(network, "training", 16) for network in MODELS]
 
 def by_onnx(model: nn.Sequential, params: Any, x: Array, y: Array) -> Call:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = THREADS
+    options.intra_op_num_threads = torch.get_num_threads()
     made = as_onnx(model, params, x.shape).SerializeToString()
     session = onnxruntime.InferenceSession(made, options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
@@ -67,7 +67,8 @@ def by_onnx(model: nn.Sequential, params: Any, x: Array, y: Array) -> Call:
 
 def by_openvino(model: nn.Sequential, params: Any, x: Array, y: Array) -> Call:
     core = openvino.Core()
-    options = {"INFERENCE_NUM_THREADS": THREADS, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    threads = torch.get_num_threads()
+    options = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
     made = core.read_model(as_onnx(model, params, x.shape).SerializeToString())
     request = core.compile_model(made, "CPU", options).create_infer_request()
     request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
@@ -150,15 +151,16 @@ def measured(case: Case, peers: list[str], rounds: int, seconds: float) -> dict[
     return best(calls, rounds, seconds)
 
 
-def begin() -> None:
-    torch.set_num_threads(THREADS)
-    wg.set_num_threads(THREADS)
+def begin(threads: int) -> None:
+    torch.set_num_threads(threads)
+    wg.set_num_threads(threads)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Whole networks beside PyTorch, ONNX Runtime and OpenVINO.")
     parser.add_argument("--only", default="", metavar="SUBSTRING", help='rows with this in their name, such as "ResNet-18 inf"')
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS, help="PyTorch is always among them")
+    parser.add_argument("--threads", type=int, default=THREADS, help=f"of everybody (default {THREADS})")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=20.0, help="per row, for all calls together")
     parser.add_argument("--json", metavar="FILE", help="write the times, in seconds")
@@ -167,7 +169,7 @@ def main() -> None:
     for case in CASES:
         if options.only not in case.name:
             continue
-        worker = Worker(WARM, begin)
+        worker = Worker(WARM, begin, options.threads)
         try:
             times = worker.call(measured, case, options.peers, options.rounds, options.seconds)
         finally:
