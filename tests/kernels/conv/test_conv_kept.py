@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import windowgrad as wg
+from windowgrad.errors import WindowError
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv import gemm
 from windowgrad.kernels.conv.choose import grouped
@@ -180,3 +181,17 @@ def test_layouts_and_dtypes_of_all_kinds():
     wide = Kept(params, w, bias.astype(np.float64), None)(x)[0]
     same_bits(wide, in_parts(params, x, w, bias.astype(np.float64), None, None))
     assert conv(x[:0])[0].shape == (0, *wanted.shape[1:])
+
+
+def test_what_does_not_fit_is_refused():
+    params, x, w, bias = made("3×3", np.random.default_rng(8), np.float32)
+    y = Kept(params, w, bias, None)(x)[0]
+    for conv in (Kept(params, w, bias, None), Kept(params, w, bias.astype(np.float64), None)):
+        for beside in (y[:1], y.astype(np.float16)):
+            with pytest.raises(WindowError, match=r"beside: float.*: must be float.*as the result of the convolution"):
+                conv(x, beside)
+    for wrong in (bias[:-1], np.append(bias, bias)):
+        with pytest.raises(WindowError, match="bias"):
+            Kept(params, w, wrong, None)(x)
+    with pytest.raises(WindowError):
+        Kept(params, w, bias, None)(x[:, :-1])

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from windowgrad.errors import WindowError
 from windowgrad.kernels.conv.choose import grouped
 from windowgrad.kernels.conv.entry import LEAST_NORMAL, conv_forward, flat, no_bias
 from windowgrad.kernels.conv.exact import FORWARD
@@ -51,10 +53,13 @@ class Kept:
 
     def plain(self, x: Array, beside: Array | None) -> tuple[Array, bool]:
         with np.errstate(all="ignore"):
-            return conv_forward(self.params, x, self.weight, *self.bias), False
+            y = conv_forward(self.params, x, self.weight, *self.bias)
+        check_beside(beside, y.shape, y.dtype)
+        return y, False
 
     def prepared(self, x_shape: Shape) -> Call:
         """The call for arrays of this shape, which have the dtype of the weight."""
+        self.params.out_shape(x_shape, self.weight.shape, *(each.shape for each in self.bias))  # refuses what does not fit
         (conv, shape), dtype = grouped(self.params, x_shape, self.weight.shape), self.weight.dtype
         if not conv.regular:
             return self.plain
@@ -66,6 +71,7 @@ class Kept:
             return self.plain
 
         def call(x: Array, beside: Array | None) -> tuple[Array, bool]:
+            check_beside(beside, shape, dtype)
             cells, y, end = flat(x, dtype), new(shape, dtype), limited
             if beside is not None:
                 end = End(flat(beside, dtype), limited.limits) if way.ends == JOINED else nothing
@@ -84,3 +90,10 @@ class Kept:
     def least(self) -> float:
         """The least number of the weight that is not 0."""
         return magnitudes(flat(self.weight, self.weight.dtype))[0]
+
+
+def check_beside(beside: Array | None, shape: Shape, dtype: Any) -> None:
+    if beside is not None and (beside.shape != shape or beside.dtype != dtype):
+        raise WindowError(
+            f"beside: {beside.dtype}{beside.shape}: must be {dtype}{shape}, as the result of the convolution it is added to"
+        )
