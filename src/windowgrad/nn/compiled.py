@@ -5,7 +5,7 @@ folded model gives layer by layer, but for `Linear`, whose rows are multiplied o
 depend on its batch. Large results inside the network are recycled (`kernels/runtime/buffers.py`).
 
 Measured and rejected: taking a large batch through all layers in parts that stay in the caches. Though weights are packed once
-for all of them, 16 images one by one take 1.04 times as long as at once (ResNet-18) and 1.06 times (MobileNet-V2).
+for all of them, 16 times the time of one image is 1.04 times that of 16 at once (ResNet-18) and 1.06 times (MobileNet-V2).
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, v
 
     There is a loop for ROWS rows and one for each power of two below, so no row is computed that is not asked for; and each for
     VECTORS vectors and for one. A whole tile may `end` in y instead; gives the strange lanes of that. Fewer rows may not: they
-    would take a third of a second more to compile, and are few.
+    are few, and would be one more end to compile for each number of them.
     """
     v = wide(tile.dtype)
 
