@@ -28,6 +28,8 @@ UNARY = {
     "tanh": torch.tanh,
     "sqrt": torch.sqrt,
     "sigmoid": torch.sigmoid,
+    "sign": torch.sign,
+    "erf": torch.erf,
 }
 SHAPES = [((), ()), ((3,), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((4, 1, 3), (2, 1)), ((0, 3), (3,)), ((0, 3), (1, 1))]
 MATRICES = [

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import pickle
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import ml_dtypes
+import mpmath
 import numpy as np
 import pytest
 
@@ -19,7 +20,7 @@ from windowgrad.spec import Dual
 
 FLOATS = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 PAIRS = ["add", "subtract", "multiply", "divide"]
-CELLS = ["exp", "log", "tanh", "sigmoid"]
+CELLS = ["exp", "log", "tanh", "sigmoid", "erf"]
 every_float = pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.__name__)
 every_pair = pytest.mark.parametrize("name", PAIRS)
 
@@ -35,7 +36,7 @@ def objects(*values):
 def test_floats_keep_their_dtype(dtype):
     x, labels = np.ones((2, 3), dtype), np.array([0, 1])
     results = [getattr(wg, name)(x, x) for name in (*PAIRS, "mse")] + [
-        getattr(wg, name)(x) for name in (*CELLS, "relu", "negative", "sqrt", "softmax", "stop_gradient")
+        getattr(wg, name)(x) for name in (*CELLS, "relu", "negative", "sqrt", "softmax", "stop_gradient", "sign")
     ]
     results += [getattr(wg, name)(x, x) for name in ("power", "maximum", "minimum")]
     results += [wg.where(x > 0, x, 0), wg.clip(x, 0, 2), wg.concatenate([x, x]), wg.stack([x, x])]
@@ -47,7 +48,7 @@ def test_floats_keep_their_dtype(dtype):
 def test_integers_become_floats_where_the_answer_is_none(dtype):
     x = np.array([1, 1], dtype)
     wanted = np.float32 if x.dtype.itemsize <= 2 else np.float64
-    assert {f(x).dtype for f in (wg.exp, wg.log, wg.tanh, wg.sigmoid, wg.mean, wg.log_softmax)} == {np.dtype(wanted)}
+    assert {f(x).dtype for f in (wg.exp, wg.log, wg.tanh, wg.sigmoid, wg.erf, wg.mean, wg.log_softmax)} == {np.dtype(wanted)}
     assert wg.mse(x, x).dtype == wanted
     assert wg.divide(x, x).dtype == wg.divide(x, 2).dtype == np.float64
     assert wg.relu(x).dtype == x.dtype
@@ -362,3 +363,20 @@ def test_every_record_is_native_and_pickles(op):
 
 def test_every_record_has_its_own_name():
     assert len({op.name for op in ARRAY_OPS}) == len(ARRAY_OPS)
+
+
+def test_erf_is_that_of_every_scalar_and_keeps_the_digits_of_decimals():
+    x = np.linspace(-7, 7, 141)
+    assert wg.erf(x).tolist() == [math.erf(a) for a in x]
+    with localcontext(prec=50), mpmath.workdps(50):
+        for a in ("-30", "-3.25", "0", "1e-9", "0.5", "2", "8.5", "40"):
+            (found,) = wg.erf(objects(Decimal(a)))
+            assert abs(found - Decimal(str(mpmath.erf(mpmath.mpf(a))))) <= Decimal("1e-49"), a
+    assert wg.erf(objects(mpmath.mpf(2)))[0] == mpmath.erf(2)
+
+
+def test_the_sign_is_that_of_every_scalar():
+    assert wg.sign(np.array([-3, 0, 5], np.int8)).tolist() == [-1, 0, 1]
+    assert [str(a) for a in wg.sign(np.array([-np.inf, -0.0, np.nan, 2]))] == ["-1.0", "0.0", "nan", "1.0"]
+    assert wg.sign(objects(Fraction(-1, 3), Fraction(0), Dual(4, 5))).tolist() == [-1, 0, Dual(1, 0)]
+    assert wg.grad(lambda x: wg.sum(wg.sign(x)))(np.array([-2.0, 0.0])).tolist() == [0, 0]

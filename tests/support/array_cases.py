@@ -186,7 +186,7 @@ SITUATIONS: dict[str, Drawn] = {
     "reshape": reshapings(),
     "flatten": on_axis(r.FlattenParams),
     "transpose": permutations(),
-    **dict.fromkeys(("sqrt", "log_or_zero", "stop_gradient"), alone(r.EachParams())),
+    **dict.fromkeys(("sqrt", "log_or_zero", "stop_gradient", "sign", "erf", "bell"), alone(r.EachParams())),
     **dict.fromkeys(("power", "maximum", "minimum"), pairs()),
     **dict.fromkeys(("softmax", "log_softmax"), on_axis(r.SoftmaxParams)),
     "where": conditions(),

@@ -75,11 +75,11 @@ def cells(shape: tuple[int, ...], dtype: str, strange: bool = True, seed: int = 
 
 def singles() -> Iterator[Case]:
     """One array, cell by cell."""
-    functions = [(name, getattr(wg, name), 0) for name in ("relu", "abs", "negative", "stop_gradient", "sqrt")]
-    functions += [(name, getattr(wg, name), 16) for name in ("exp", "log", "tanh", "sigmoid")]
+    functions = [(name, getattr(wg, name), 0) for name in ("relu", "abs", "negative", "stop_gradient", "sqrt", "sign")]
+    functions += [(name, getattr(wg, name), 16) for name in ("exp", "log", "tanh", "sigmoid", "erf")]
     functions += [("relu6", relu6, 0), ("inverse_root", inverse_root, 8)]
     for (name, call, ulps), shape, dtype in itertools.product(functions, SHAPES, (*FLOATS, *WHOLE, "bool")):
-        if (name, dtype) != ("negative", "bool"):
+        if name not in ("negative", "sign") or dtype != "bool":
             yield Case(name, call, (cells(shape, dtype),), ulps)
 
 

@@ -69,6 +69,7 @@ from windowgrad.autograd.arrays.powers import LOG_OR_ZERO, POWER, SQRT, power, s
 from windowgrad.autograd.arrays.reductions import MEAN, SUM, mean, sum  # noqa: A004  # NumPy's name for it
 from windowgrad.autograd.arrays.rules import BROADCAST_TO, CAST, SUM_TO, broadcast_to, cast
 from windowgrad.autograd.arrays.shapes import FLATTEN, RESHAPE, TRANSPOSE, flatten, reshape, transpose
+from windowgrad.autograd.arrays.special import BELL, ERF, SIGN, erf, sign
 from windowgrad.spec.op import Op
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "concatenate",
     "cross_entropy",
     "divide",
+    "erf",
     "exp",
     "flatten",
     "log",
@@ -95,6 +97,7 @@ __all__ = [
     "relu",
     "reshape",
     "sigmoid",
+    "sign",
     "softmax",
     "sqrt",
     "stack",
@@ -126,6 +129,8 @@ ARRAY_OPS: tuple[Op, ...] = (
     LOG,
     TANH,
     SIGMOID,
+    ERF,
+    SIGN,
     SQRT,
     POWER,
     MAXIMUM,
@@ -155,6 +160,7 @@ ARRAY_OPS: tuple[Op, ...] = (
     PICK,
     PLACE,
     INVERSE_ROOT,
+    BELL,
 )
 
 SINGLE_STEPS: tuple[Callable[..., Any], ...] = (

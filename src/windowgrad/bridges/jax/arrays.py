@@ -86,6 +86,17 @@ def absolute(params: Params, x: Array) -> Array:
     return jnp.where(x == 0, jnp.zeros((), x.dtype), jnp.where(x < 0, jnp.negative(x), x))
 
 
+def signed(params: Params, x: Array) -> Array:
+    """1, 0 or −1, with the derivative 0; NaN stays NaN."""
+    refuse_bools("sign", x)
+    still = lax.stop_gradient(x)
+    return jnp.where(still == 0, jnp.zeros((), x.dtype), jnp.sign(still))
+
+
+def erf(x: Array) -> Array:
+    return cast(lax.erf(cast(x, wide_of(x.dtype))), x.dtype)
+
+
 def inverse_root(x: Array) -> Array:
     return cast(1 / jnp.sqrt(cast(x, wide_of(x.dtype))), x.dtype)
 
@@ -193,6 +204,8 @@ FORWARD: dict[str, Callable[..., Array]] = {
     "log": partial(of_floats, jnp.log),
     "tanh": partial(of_floats, jnp.tanh),
     "sigmoid": partial(of_floats, sigmoid),
+    "erf": partial(of_floats, erf),
+    "sign": signed,
     "sqrt": partial(of_floats, jnp.sqrt),
     "inverse_root": partial(of_floats, inverse_root),
     "power": raised,

@@ -114,6 +114,16 @@ def absolute(params: Params, x: Tensor) -> Tensor:
     return torch.where(x == 0, x.new_zeros(()), torch.where(x < 0, torch.negative(x), x))
 
 
+def signed(params: Params, x: Tensor) -> Tensor:
+    """1, 0 or −1, with the derivative 0; NaN stays NaN."""
+    refuse_bools("sign", x)
+    return torch.where(x != x, x.detach(), torch.sign(x))
+
+
+def erf(x: Tensor) -> Tensor:
+    return torch.erf(x.to(wide_of(x.dtype))).to(x.dtype)
+
+
 def inverse_root(x: Tensor) -> Tensor:
     return (1 / torch.sqrt(x.to(wide_of(x.dtype)))).to(x.dtype)
 
@@ -265,6 +275,8 @@ FORWARD: dict[str, Callable[..., Tensor]] = {
     "log": partial(of_floats, torch.log),
     "tanh": partial(of_floats, torch.tanh),
     "sigmoid": partial(of_floats, sigmoid),
+    "erf": partial(of_floats, erf),
+    "sign": signed,
     "sqrt": partial(of_floats, torch.sqrt),
     "inverse_root": partial(of_floats, inverse_root),
     "power": raised,

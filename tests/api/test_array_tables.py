@@ -11,7 +11,7 @@ from windowgrad.autograd.arrays import ARRAY_OPS, SINGLE_STEPS
 from windowgrad.bridges.jax.arrays import FORWARD as JAX
 from windowgrad.bridges.torch.arrays import FORWARD as TORCH
 
-OF_DERIVATIVES = {"sum_to", "gate", "mask", "share", "split", "scatter", "log_or_zero", "pick", "place"}
+OF_DERIVATIVES = {"sum_to", "gate", "mask", "share", "split", "scatter", "log_or_zero", "pick", "place", "bell"}
 """Operators that only derivatives are made of (and cross_entropy in pieces); the frameworks have their own."""
 
 
