@@ -401,7 +401,7 @@ def bridge_of(kind: Any) -> Any:
 
 
 def constant(name: str, array: Any) -> Any:
-    """What a mask of a framework holds, as a NumPy array, or a `Mask` whose cells are not known; everything else as it is."""
+    """What an array of a framework holds, as a NumPy array, or a `Mask` whose cells are not known; everything else as it is."""
     bridge = None if isinstance(array, np.ndarray) else bridge_of(type(array))
     return array if bridge is None else bridge.constant(name, array)
 

@@ -32,9 +32,7 @@ class TensorMask(Mask):
 
 
 def constant(name: str, tensor: torch.Tensor) -> Any:
-    """The cells of a mask as an array of its own, or the mask itself if they are not known."""
-    if tensor.dtype != torch.bool:
-        raise KindError(f"{name}: must be an array of bool, not an array of {str(tensor.dtype).removeprefix('torch.')}")
+    """The cells of a tensor as an array of their own, or a mask itself if they are not known."""
     functorch = torch._C._functorch
     while functorch.is_gradtrackingtensor(tensor):
         tensor = functorch.get_unwrapped(tensor)
@@ -42,7 +40,10 @@ def constant(name: str, tensor: torch.Tensor) -> Any:
         raise KindError(f"{name}: must not be batched by vmap; call the function on the whole batch, with a mask for it")
     if tensor.device.type not in ("cpu", "meta"):
         raise KindError(f"{name} on {tensor.device}: only CPU tensors are supported; call {name}.cpu()")
-    return read(tensor)
+    found = read(tensor)
+    if isinstance(found, TensorMask) and tensor.dtype != torch.bool:
+        raise KindError(f"{name}: must be an array of bool, not an array of {str(tensor.dtype).removeprefix('torch.')}")
+    return found
 
 
 def read(tensor: torch.Tensor) -> Any:
