@@ -1,8 +1,9 @@
-"""Random calls until something breaks: `python tests/fuzz.py memory`, `python tests/fuzz.py api`, or both.
+"""Random calls until something breaks: `python tests/fuzz.py memory`, or `api`, or `models`, or several of them.
 
 `memory` computes every operator in guarded memory, on geometries that nobody thinks of, and compares the results with a
-reference (fuzz_cases, fuzz_checks). `api` calls every public function with right and wrong arguments (fuzz_api). Each finding
-is printed with the command that repeats it. The status is 1 if anything was found.
+reference (fuzz_cases, fuzz_checks). `api` calls every public function with right and wrong arguments (fuzz_api). `models`
+loads and runs ONNX models with mistakes (fuzz_models). Each finding is printed with the command that repeats it. The status is
+1 if anything was found.
 """
 
 from __future__ import annotations
@@ -40,7 +41,14 @@ def api(seed: int, only: str | None) -> tuple[Any, Describe]:
     return lambda number: fuzz_api.check(seed, number, only), lambda number: fuzz_api.describe(seed, number, only)
 
 
-KINDS: dict[str, Callable[[int, str | None], tuple[Any, Describe]]] = {"memory": memory, "api": api}
+def models(seed: int, only: str | None) -> tuple[Any, Describe]:
+    from support import fuzz_models
+
+    fuzz_models.prepare()
+    return lambda number: fuzz_models.check(seed, number, only), lambda number: fuzz_models.describe(seed, number, only)
+
+
+KINDS: dict[str, Callable[[int, str | None], tuple[Any, Describe]]] = {"memory": memory, "api": api, "models": models}
 MOST_ALIKE = 5
 """How many findings that read alike are shown; the others are counted."""
 
@@ -48,7 +56,10 @@ MOST_ALIKE = 5
 def arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python tests/fuzz.py", description="Random calls until something breaks.")
     parser.add_argument(
-        "kinds", nargs="+", choices=KINDS, help="memory: operators in guarded memory; api: arguments of any kind"
+        "kinds",
+        nargs="+",
+        choices=KINDS,
+        help="memory: operators in guarded memory; api: arguments of any kind; models: ONNX files with mistakes",
     )
     parser.add_argument("--cases", type=int, default=1000, help="how many cases (default 1000)")
     parser.add_argument("--seed", type=int, help="where the cases come from (default: a new one, which is printed)")

@@ -14,11 +14,12 @@ class WindowgradError(Exception):
 
     where: str | None = None
     call: str | None = None
+    longest: int = LONGEST
 
     def __str__(self) -> str:
-        text = cut(Exception.__str__(self), LONGEST)
+        text = cut(Exception.__str__(self), self.longest)
         for part, pattern in ((self.where, " (in {})"), (self.call, " [{}]")):
-            room = LONGEST - len(text) - len(pattern) + 2
+            room = self.longest - len(text) - len(pattern) + 2
             text += pattern.format(cut(part, room)) if part and room > 0 else ""
         return text
 

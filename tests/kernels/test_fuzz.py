@@ -29,9 +29,15 @@ def test_every_public_function_gives_a_result_or_an_error_of_the_library():
     assert "api: 10000 cases, 0 findings" in text
 
 
+def test_every_model_with_mistakes_is_refused_or_runs():
+    status, text = output(TESTS / "fuzz.py", "models", "--seed", 2026, "--cases", 3000)
+    assert status == 0, text
+    assert "models: 3000 cases, 0 findings" in text
+
+
 def test_a_finding_is_repeated_by_the_command_that_it_prints():
     """The same number of the same seed is the same case, in a process of its own as among thousands."""
-    for kind in ("memory", "api"):
+    for kind in ("memory", "api", "models"):
         described = [output(TESTS / "fuzz.py", kind, "--seed", 5, "--case", 7)[1].splitlines()[1] for _ in range(2)]
         assert described[0] == described[1]
 
