@@ -40,9 +40,15 @@ class Convolution:
     def __init__(self, params: ConvParams, weight: Array, bias: Array | None, top: float | None) -> None:
         self._kept, self._top = _kept()(params, weight, bias, top), top
 
-    def __call__(self, x: Array, beside: Array | None = None) -> Array:
+    def begun(self, x: Array, beside: Array | None = None) -> tuple[Array, bool]:
+        """The result, and whether the sum and the activation are done; else it is the convolution alone."""
         y: Array
+        ended: bool
         y, ended = self._kept(x, beside)
+        return y, ended
+
+    def __call__(self, x: Array, beside: Array | None = None) -> Array:
+        y, ended = self.begun(x, beside)
         if not ended:
             finish(y, beside, self._top)
         return y
