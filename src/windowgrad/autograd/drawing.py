@@ -172,15 +172,21 @@ def svg(tape: Tape) -> str:
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0 8 4 0 8z" fill="#667"/></marker></defs>',
     ]
-    for i, node in enumerate(nodes):
-        for place, parent in enumerate(node.parents):
-            stops = [places[i, place, passed] for passed in range(row[parent] + 1, row[i])]
-            x, y = places[i]
-            aside = (place - (len(node.parents) - 1) / 2) * min(24, WIDTH / 2 / len(node.parents))  # in the order of arguments
-            lines.append(_edge(places[parent], stops, (x + aside, y)))
+    paths = edges(nodes, row, places)
+    lines += [f'<path d="{path}" fill="none" stroke="#667" marker-end="url(#tip)"/>' for path in paths]
     for i, node in enumerate(nodes):
         lines += _box(i, node, *places[i])
     return "\n".join([*lines, "</svg>"])
+
+
+def edges(nodes: list[Node], row: list[int], places: dict[int | Stop, Place]) -> Iterator[str]:
+    """The path of each edge; at a node they end in the order of its arguments."""
+    for i, node in enumerate(nodes):
+        x, y = places[i]
+        for place, parent in enumerate(node.parents):
+            stops = [places[i, place, passed] for passed in range(row[parent] + 1, row[i])]
+            aside = (place - (len(node.parents) - 1) / 2) * min(24, WIDTH / 2 / len(node.parents))
+            yield _edge(places[parent], stops, (x + aside, y))
 
 
 def _edge(start: Place, stops: list[Place], end: Place) -> str:
@@ -190,7 +196,7 @@ def _edge(start: Place, stops: list[Place], end: Place) -> str:
         bottom, middle = y + HEIGHT, (y + HEIGHT + ny) / 2
         path += f"{f'V{bottom:.0f}' if y != start[1] else ''}C{x:.0f} {middle:.0f} {nx:.0f} {middle:.0f} {nx:.0f} {ny:.0f}"
         x, y = nx, ny
-    return f'<path d="{path}" fill="none" stroke="#667" marker-end="url(#tip)"/>'
+    return path
 
 
 def _box(i: int, node: Node, x: float, y: float) -> list[str]:
