@@ -74,3 +74,17 @@ def test_the_example_hessian(run):
     assert abs(there - back) <= 1e-11
     ((rest, bend),) = re.findall(r"within ([\d.e-]+) of ([\d.]+)", printed)
     assert float(rest) < 0.05 * float(bend)
+
+
+def test_the_example_certified(run, tmp_path):
+    """What is proved for every float32 evaluation is not more than what is proved in real arithmetic."""
+    printed = run("certified", "--epochs 2 --digits 2")
+    real, floats = numbers(r"radius ([\d.]+) in real", printed), numbers(r"arithmetic, ([\d.]+) for every", printed)
+    assert len(real) == len(floats) == 2
+    assert all(0 < b <= a < 0.5 for a, b in zip(real, floats, strict=True))
+
+
+def test_the_picture_of_planes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["certified", "--planes", str(tmp_path / "planes.png")])
+    runpy.run_path(str(EXAMPLES / "certified.py"), run_name="__main__")
+    assert np.ptp(imread(tmp_path / "planes.png")) > 0.9
