@@ -32,9 +32,10 @@ changed: .venv/installed-test
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Random calls: every operator in guarded memory, every public function with arguments of all kinds. SEED= and CASES= choose.
+# Random calls: every operator in guarded memory, every public function with arguments of all kinds, ONNX models with mistakes.
+# SEED= and CASES= choose.
 fuzz: .venv/installed-test
-	$(BIN)/python tests/fuzz.py memory api --cases $(CASES) --seed $(SEED)
+	$(BIN)/python tests/fuzz.py memory api models --cases $(CASES) --seed $(SEED)
 
 bench: .venv/installed-test
 	$(BIN)/python benchmarks/pooling.py --plot docs/pooling.png

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from windowgrad import explain as drawing
 from windowgrad.arguments import ints
-from windowgrad.errors import KindError, WindowgradError
+from windowgrad.errors import KindError, OptionError, WindowgradError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -63,7 +63,7 @@ def explain(
     limit: Annotated[int, typer.Option(min=1, help="How many outputs to draw.")] = 36,
 ) -> None:
     """Print the output shape, and draw for each output which cells it sees."""
-    spatial = ints("input", _spatial(input))
+    spatial = ints("input", _shape("input", input))
     question = drawing.Question(
         operator,
         spatial,
@@ -84,8 +84,8 @@ def explain(
         console.print(written(line), markup=False, soft_wrap=True)
 
 
-def _spatial(text: str) -> tuple[int, ...]:
-    found = sizes("input", text)
+def _shape(name: str, text: str) -> tuple[int, ...]:
+    found = sizes(name, text)
     return found if isinstance(found, tuple) else (found,)
 
 
@@ -145,15 +145,94 @@ def conform(
     ] = None,
     seconds: Annotated[float, typer.Option(help="Time limit of one case.")] = 30,
     memory: Annotated[float, typer.Option(help="Memory limit of one case in GiB, all its processes together.")] = 6,
+    model: Annotated[
+        Path | None, typer.Option(metavar="NET.onnx", help="Compare runtimes of ONNX on this model instead, layer by layer.")
+    ] = None,
 ) -> None:
     """Check implementations of pooling and convolution against the specification; status 1 if something new differs."""
     from windowgrad.conform import command
     from windowgrad.conform.process import Limits
 
+    if model is not None:
+        from windowgrad.conform.model import conform_model
+
+        others = {"adapter": adapter, "only": only, "cases": cases, "json": json, "junit": junit, "html": html, "most": most}
+        if wrong := [name for name, value in others.items() if value is not None]:
+            raise OptionError(f"{wrong[0]}: is not an option together with --model")
+        raise typer.Exit(conform_model(model, implementations or (), seed, Console()))
     limits = Limits.of(seconds, memory)
     cases = command.CASES if cases is None else cases
     wanted = command.Request(implementations or (), adapter or (), only or (), cases, seed, json, junit, html, limits, most)
     raise typer.Exit(command.conform(wanted, Console()))
+
+
+@app.command()
+def certify(
+    net: Annotated[Path, typer.Argument(metavar="NET.onnx", help="A network with one input and one output.")],
+    property: Annotated[  # noqa: A002  # what it is called
+        Path | None, typer.Argument(metavar="[PROPERTY.vnnlib]", help="What must not happen, and on which inputs.")
+    ] = None,
+    image: Annotated[Path | None, typer.Option(help="Instead: an input as a .npy file, whose label must stay.")] = None,
+    label: Annotated[int | None, typer.Option(help="The label of the image.")] = None,
+    radius: Annotated[float | None, typer.Option(help="How far every number of the image may move.")] = None,
+    find_radius: Annotated[bool, typer.Option("--find-radius", help="Find the largest radius that can be proved.")] = False,
+    method: Annotated[str, typer.Option(help="linear (fastest) or optimised (tightest).")] = "optimised",
+    arithmetic: Annotated[str, typer.Option(help="real, or float32: every evaluation in float32.")] = "real",
+    seconds: Annotated[float, typer.Option(help="Time limit.")] = 300,
+    memory: Annotated[float, typer.Option(help="Memory of a block of bounds, in GiB.")] = 1,
+    certificate: Annotated[Path | None, typer.Option(help="Write the proof to this file, for `windowgrad check`.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the answer to this file as JSON.")] = None,
+) -> None:
+    """Prove a property of a network on a box of inputs; status 0 if it holds, 1 if it is violated, 3 if it is unknown."""
+    from windowgrad.certify import command
+
+    files = command.Files(certificate, json)
+    asked = command.Request(net, property, image, label, radius, find_radius, method, arithmetic, seconds, memory, files)
+    raise typer.Exit(command.certify(asked, Console()))
+
+
+@app.command()
+def check(
+    certificate: Annotated[Path, typer.Argument(help="A file that `windowgrad certify --certificate` has written.")],
+    net: Annotated[Path, typer.Argument(metavar="NET.onnx", help="The network that it is about.")],
+) -> None:
+    """Check a proof in exact integers; status 0 if it is accepted, 1 if it is rejected."""
+    from windowgrad.certify import check_command
+
+    raise typer.Exit(check_command.command(certificate, net, Console(highlight=False)))
+
+
+@app.command()
+def run(
+    model: Annotated[Path, typer.Argument(metavar="NET.onnx", help="An ONNX model.")],
+    input: Annotated[  # noqa: A002  # the name of the option
+        list[str] | None, typer.Option(help="An .npy file; name=file, once for each, if the model has several inputs.")
+    ] = None,
+    output: Annotated[
+        list[str] | None, typer.Option(help="Write the result to this .npy file; name=file if there are several.")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Compute over exact fractions; a file gets them as text such as 1/3.")
+    ] = False,
+) -> None:
+    """Compute an ONNX model on arrays in .npy files; what is not written to a file is printed."""
+    from windowgrad.models import run as work
+
+    work.run(model, input or (), output or (), exact, Console(highlight=False))
+
+
+@app.command()
+def model(
+    model: Annotated[Path, typer.Argument(metavar="NET.onnx", help="An ONNX model.")],
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Shape of an input, such as 1x3x224x224, once for each; default: the model's.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the graph and its windows to this file, one HTML page.")] = None,
+) -> None:
+    """Print the layers of an ONNX model: output shapes, parameters and multiply-adds."""
+    from windowgrad.models import show as work
+
+    work.show(model, [_shape("shape", text) for text in shape or ()], html, Console(highlight=False))
 
 
 @app.command()

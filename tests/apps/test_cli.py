@@ -8,6 +8,7 @@ import pytest
 
 import windowgrad as wg
 from support.paths import ROOT
+from support.small_model import save_small
 
 
 def windowgrad(arguments, cwd=None, **environment):
@@ -138,5 +139,6 @@ def console_blocks():
 
 
 @pytest.mark.parametrize(("command", "printed"), list(console_blocks()))
-def test_the_pages_show_what_the_command_prints(command, printed):
-    assert windowgrad(command).stdout == printed
+def test_the_pages_show_what_the_command_prints(command, printed, tmp_path):
+    save_small(tmp_path)
+    assert windowgrad(command, cwd=tmp_path).stdout == printed
