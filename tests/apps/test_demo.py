@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from rich.console import Console
 import windowgrad as wg
 from windowgrad import demo
 from windowgrad.demo import checkpoint
+from windowgrad.demo.certified import certified
 from windowgrad.demo.digits import Digits, digits
 from windowgrad.demo.exact import check
 from windowgrad.demo.network import accuracy, network
@@ -50,6 +52,7 @@ def few(monkeypatch):
     """Runs of the command learn from few images, and check the gradient of one."""
     monkeypatch.setattr("windowgrad.demo.show.digits", some)
     monkeypatch.setattr("windowgrad.demo.show.check", partial(check, images=1))
+    monkeypatch.setattr("windowgrad.demo.show.certified", partial(certified, images=1))
 
 
 def same(a, b):
@@ -68,10 +71,13 @@ def test_the_command_reads_97_percent_of_the_test_images_and_leaves_a_picture_an
     assert accuracy(model, state.params, *digits()[1]) == state.accuracies[-1] >= 0.97
     assert f"\n{100 * state.accuracies[-1]:.1f} % of the test images are right\n" in result.stdout
     assert "gradient in float32 and in exact fractions, on the same tape: 3818 numbers" in result.stdout
+    radii = re.findall(r"(0\.\d{3}) \(\d\)", result.stdout)
+    assert len(radii) == 6
+    assert all(0.001 < float(radius) < 0.25 for radius in radii)
     from matplotlib.image import imread
 
     picture = imread(tmp_path / "demo.png")
-    assert picture.shape[:2] == (675, 990)
+    assert picture.shape[:2] == (810, 990)
     assert np.ptp(picture) > 0.9
 
 

@@ -10,6 +10,7 @@ import windowgrad as wg
 from support.small_networks import exactly, network
 from windowgrad import certify, nn
 from windowgrad.certify import Inequality, Property, label_stays
+from windowgrad.certify.proving import Prover
 from windowgrad.errors import KindError, OptionError, WindowError
 
 SQUARE = np.array([[-1.0, -1.0]]), np.array([[1.0, 1.0]])
@@ -61,6 +62,18 @@ def test_without_time_what_is_proved_is_kept():
     assert result.verdict == "unknown"
     assert 0 <= result.proved < 1
     assert result.margin <= 0
+
+
+def test_an_interrupt_in_the_middle_of_a_split_is_not_a_proof(monkeypatch):
+    """The box that is being split is in no list then; nothing of it is proved."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Prover, "part", interrupted)
+    result = certify.prove(bump, *SQUARE, above(-1.25), method="linear", seconds=60, attack=False)
+    assert (result.verdict, result.proved) == ("unknown", 0.0)
+    assert result.margin < 0
 
 
 def test_a_clause_needs_one_of_its_inequalities():

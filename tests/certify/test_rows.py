@@ -8,7 +8,7 @@ import pytest
 
 import windowgrad as wg
 from windowgrad import certify, nn
-from windowgrad.certify import linear, rows
+from windowgrad.certify import linear, rows, rules
 from windowgrad.certify.boxes import propagated
 from windowgrad.certify.cells import Box
 from windowgrad.certify.linear import Analysis, needed
@@ -19,6 +19,12 @@ from windowgrad.certify.rules import network_of
 from windowgrad.certify.source import recorded
 from windowgrad.certify.substitution import Forms, substituted
 from windowgrad.errors import OptionError
+
+
+@pytest.fixture(autouse=True)
+def small_convolutions_stay_convolutions(monkeypatch):
+    """A matrix has no local form."""
+    monkeypatch.setattr(rules, "SMALL", 0)
 
 
 def network_from(function, shape):

@@ -6,13 +6,15 @@ import pytest
 import windowgrad as wg
 from support.small_networks import SMOOTH, exactly, inside, network, points
 from windowgrad import certify, nn
+from windowgrad.autograd.program import record
 from windowgrad.certify import boxes, planes, rounding, rules, substitution
 
 METHODS = ("box", "linear", "optimised")
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_exact_outputs_lie_within_the_bounds_of_real_arithmetic(seed):
+def test_exact_outputs_lie_within_the_bounds_of_real_arithmetic(seed, monkeypatch):
+    monkeypatch.setattr(rules, "SMALL", 0 if seed % 2 else rules.SMALL)  # convolutions by kernels, or as matrices
     model, params, lo, hi = network(seed)
     found = [certify.bounds((model, params), lo, hi, method=method) for method in METHODS]
     exact = exactly(params)
@@ -23,8 +25,9 @@ def test_exact_outputs_lie_within_the_bounds_of_real_arithmetic(seed):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_float32_outputs_lie_within_the_bounds_of_float32(seed):
+def test_float32_outputs_lie_within_the_bounds_of_float32(seed, monkeypatch):
     """Kernels, the specification with every rounding to float32, and sums in reverse order."""
+    monkeypatch.setattr(rules, "SMALL", 0 if seed % 2 else rules.SMALL)  # convolutions by kernels, or as matrices
     model, params, lo, hi = network(seed, smooth=True)
     found = [certify.bounds((model, params), lo, hi, method=method, arithmetic="float32") for method in METHODS]
     plain = not any(isinstance(layer, SMOOTH) for layer in model)
@@ -65,8 +68,9 @@ def nested(params, singles):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_smooth_outputs_lie_within_their_bounds(seed):
+def test_smooth_outputs_lie_within_their_bounds(seed, monkeypatch):
     """In float64, whose own error is far below the width of the bounds but not zero: an output may touch them to 1e-13."""
+    monkeypatch.setattr(rules, "SMALL", 0 if seed % 2 else rules.SMALL)  # convolutions by kernels, or as matrices
     model, params, lo, hi = network(1000 + seed, smooth=True)
     wide = wg.autograd.trees.flatten(params)
     params64 = wg.autograd.trees.unflatten(wide[1], [leaf.astype(np.float64) for leaf in wide[0]])
@@ -95,6 +99,28 @@ def test_real_bounds_lie_within_those_of_float32():
             real, floats = (certify.bounds((model, params), lo, hi, method=method, arithmetic=a) for a in certify.ARITHMETICS)
             assert (floats[0] <= real[0]).all()
             assert (real[1] <= floats[1]).all()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_small_convolution_as_a_matrix_is_that_convolution(seed, monkeypatch):
+    """Integers, so sums are exact: the same numbers forwards and back, and the same counts of terms."""
+    rng = np.random.default_rng(seed)
+    rank, groups = int(rng.integers(1, 4)), int(rng.integers(1, 3))
+    k, s, p, d = (tuple(int(n) for n in rng.integers(low, 4, rank)) for low in (1, 1, 0, 1))
+    x = rng.integers(-9, 9, (1, 2 * groups, *rng.integers(7, 9, rank))).astype(float)
+    w = rng.integers(-9, 9, (3 * groups, 2, *k)).astype(float)
+    program = record(lambda x: wg.conv(x, w, stride=s, padding=p, dilation=d, groups=groups), x)
+    monkeypatch.setattr(rules, "SMALL", 1 << 40)
+    (small,) = rules.network_of(program).nodes
+    monkeypatch.setattr(rules, "SMALL", 0)
+    (large,) = rules.network_of(program).nodes
+    one, other = small.parts[0][1], large.parts[0][1]
+    assert (type(one).__name__, type(other).__name__) == ("Dense", "Convolution")
+    assert (one.terms, one.back_terms, one.roundings) == (other.terms, other.back_terms, other.roundings)
+    rows, g = x.reshape(1, -1), rng.integers(-9, 9, (2, one.outputs)).astype(float)
+    for a, b in ((one, other), (one.absolute(), other.absolute())):
+        np.testing.assert_array_equal(a.forward(rows), b.forward(rows))
+        np.testing.assert_array_equal(a.back(g), b.back(g))
 
 
 def test_a_batch_of_boxes_is_bounded_box_by_box():

@@ -21,7 +21,7 @@ from windowgrad.certify.linear import MEMORY, Analysis
 from windowgrad.certify.nodes import Network
 from windowgrad.certify.optimised import optimised
 from windowgrad.certify.properties import Inequality, Property, label_stays
-from windowgrad.certify.prove import Plan, Progress, Result, proved
+from windowgrad.certify.proving import Plan, Progress, Result, proved
 from windowgrad.certify.rules import network_of
 from windowgrad.certify.source import box_ends, recorded
 from windowgrad.errors import KindError, OptionError, WindowError, show

@@ -16,7 +16,7 @@ from windowgrad.certify.linear import Analysis
 from windowgrad.certify.nodes import Extreme, Relaxed
 from windowgrad.certify.planes import Planes
 from windowgrad.certify.properties import Property
-from windowgrad.certify.prove import Leaf, Result
+from windowgrad.certify.proving import Leaf, Result
 from windowgrad.errors import KindError, OptionError, show
 from windowgrad.saving import Path, replacing
 

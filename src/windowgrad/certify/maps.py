@@ -171,6 +171,25 @@ class Convolution(Map):
         return Convolution(self.op, self.params, np.abs(self.weight), self.shape, self.out_shape)
 
 
+class Dense(Map):
+    """A small convolution as a matrix (cells, outputs), with the counts of the convolution: no kernel is compiled for it."""
+
+    def __init__(self, matrix: Array, terms: int, back_terms: int) -> None:
+        self.matrix, self.counts = matrix, (terms, back_terms)
+        super().__init__(matrix.shape[0], matrix.shape[1], terms, back_terms, terms + 2)
+
+    def forward(self, rows: Array) -> Array:
+        found: Array = rows @ self.matrix
+        return found
+
+    def back(self, rows: Array) -> Array:
+        found: Array = rows @ self.matrix.T
+        return found
+
+    def absolute(self) -> Map:
+        return Dense(np.abs(self.matrix), *self.counts)
+
+
 class Averaging(Map):
     """Means over windows of at most `window` cells, and `covered` with padding; at most `seen` windows see a cell."""
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from windowgrad.autograd.program import Call, Program, Value
-from windowgrad.certify.maps import Averaging, Chain, Convolution, Map, Product, Scaling, Selection, Totals
+from windowgrad.certify.maps import Averaging, Chain, Convolution, Dense, Map, Product, Scaling, Selection, Totals
 from windowgrad.certify.nodes import Affine, Curve, Extreme, Network, Node, Relaxed, Smooth, fused, only_needed
 from windowgrad.dispatch import run
 from windowgrad.errors import KindError, WindowError
-from windowgrad.geometry import Geometry
+from windowgrad.geometry import Geometry, Sliding
+from windowgrad.params import ConvParams, Shape
 
 Array = np.ndarray[Any, Any]
 
@@ -199,9 +200,29 @@ def convolved(maker: Maker, call: Call) -> None:
         raise WindowError(f"{call.name}: the network must be recorded for a batch of one, not {lead}")
     shape, out_shape = ((1, *value.shape[len(value.shape) - rank - 1 :]) for value in (x, call.results[0]))
     params: Any = call.params
-    part = Convolution(call.op, params, number(weights[0], call), shape, out_shape)
+    part: Map = Convolution(call.op, params, number(weights[0], call), shape, out_shape)
+    if part.cells * part.outputs <= SMALL and type(params) is ConvParams:
+        part = dense(params, number(weights[0], call), shape[1:], (part.terms, part.back_terms))
     bias = number(weights[1], call) if len(weights) > 1 else np.zeros(out_shape[1])
     maker.affine(call, [(x.number, part)], np.broadcast_to(bias.reshape(-1, *(1,) * rank), out_shape[1:]))
+
+
+SMALL = 1 << 16
+"""The most entries of a convolution that is taken as a matrix."""
+
+
+def dense(params: ConvParams, weight: Array, shape: Shape, counts: tuple[int, int]) -> Map:
+    """The matrix of a convolution of (channels, *spatial)."""
+    places, taps = reached(params.window, shape[1:])
+    outs, each, groups = len(weight), weight.shape[1], params.groups
+    matrix = np.zeros((shape[0], math.prod(shape[1:]), outs, len(places)))
+    for group in range(groups):
+        rows, columns = slice(group * each, (group + 1) * each), slice(group * outs // groups, (group + 1) * outs // groups)
+        own = weight[columns].reshape(outs // groups, each, -1)
+        for place, tap in zip(places.T, taps.T, strict=True):  # one tap of all windows: no two see the same cell by it
+            there = np.flatnonzero(place >= 0)
+            matrix[rows, place[there], columns, there] = own[:, :, tap[there]].transpose(2, 1, 0)
+    return Dense(matrix.reshape(math.prod(shape), -1), *counts)
 
 
 def averaged(maker: Maker, call: Call) -> None:
@@ -248,15 +269,23 @@ def pooled(sign: int) -> Callable[[Maker, Call], None]:
 def windows(geometry: Geometry, shape: Sequence[int]) -> Array:
     """The cells that each output sees, in row-major order; −1 fills up windows with fewer cells."""
     lead, spatial = geometry.split(shape)
-    places, real = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
-    for table, n in zip(geometry.tables(spatial), spatial, strict=True):
+    plane, _ = reached(geometry, spatial)
+    offsets = np.arange(math.prod(lead))[:, None, None] * math.prod(spatial)
+    return np.where(plane >= 0, plane + offsets, -1).reshape(-1, plane.shape[1])
+
+
+def reached(geometry: Geometry, spatial: Sequence[int]) -> tuple[Array, Array]:
+    """The same of one plane, and which tap of the window sees each cell, counted in row-major order."""
+    places, taps, real = np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    kernel = geometry.kernel if isinstance(geometry, Sliding) else spatial
+    for table, n, k in zip(geometry.tables(spatial), spatial, kernel, strict=True):
         steps = np.arange(max(int(table.count.max()), 1))
         at, there = table.start[:, None] + table.step * steps, steps < table.count[:, None]
+        tap = table.skip[:, None] + steps
         places = (places[:, None, :, None] * n + at[None, :, None, :]).reshape(len(places) * len(at), -1)
+        taps = (taps[:, None, :, None] * k + tap[None, :, None, :]).reshape(len(places), -1)
         real = (real[:, None, :, None] & there[None, :, None, :]).reshape(len(places), -1)
-    plane = np.where(real, places, -1)
-    offsets = np.arange(math.prod(lead))[:, None, None] * math.prod(spatial)
-    return np.where(real, plane + offsets, -1).reshape(-1, plane.shape[1])
+    return np.where(real, places, -1), taps
 
 
 def there_only(taps: Array, params: Any, x: Value) -> Array:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import windowgrad as wg
+from windowgrad.demo.certified import Certified
 from windowgrad.demo.digits import Digits
 from windowgrad.demo.network import network
 from windowgrad.demo.training import Recipe, State
@@ -18,14 +20,15 @@ UNDATED = {"pdf": {"CreationDate": None}}  # so that two runs write the same byt
 LOSS, RIGHT, MAPS = "#2f6db3", "#e08a1e", "magma"  # colours
 
 
-def draw(path: Path, recipe: Recipe, state: State, tested: Digits) -> None:
+def draw(path: Path, recipe: Recipe, state: State, tested: Digits, proved: Sequence[Certified]) -> None:
     """Write the picture: it is there whole or not at all."""
     from matplotlib.figure import Figure
 
-    figure: Any = Figure(figsize=(11, 7.5), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=(2, 3))
+    figure: Any = Figure(figsize=(11, 9), layout="constrained")
+    above, below, last = figure.subfigures(3, 1, height_ratios=(4, 6, 2))
     draw_curve(above.subplots(), recipe, state)
     draw_maps(below, recipe, state, tested)
+    draw_proved(last, tested, proved)
     form = FORMATS[path.suffix.lower()]
     with replacing(path) as file:
         figure.savefig(file, dpi=90, format=form, metadata=UNDATED.get(form))
@@ -73,6 +76,19 @@ def draw_maps(figure: Any, recipe: Recipe, state: State, tested: Digits) -> None
     for axes, (title, maps) in zip(right.subplots(len(rows), 1), rows.items(), strict=True):
         show(axes, side_by_side(maps), MAPS)
         axes.set_title(title, fontsize=9, loc="left")
+        axes.axis("off")
+
+
+def draw_proved(figure: Any, tested: Digits, proved: Sequence[Certified]) -> None:
+    """Test images, each between the darkest and the brightest that it may be while its digit provably stays."""
+    if not proved:
+        return
+    figure.suptitle("proved: the digit stays for every image between these two, in every float32 evaluation", fontsize=10)
+    for axes, found in zip(figure.subplots(1, len(proved), squeeze=False)[0], proved, strict=True):
+        image = tested.images[found.place, 0]
+        ends = np.hstack([image - found.radius, np.full((len(image), 1), np.nan, image.dtype), image + found.radius])
+        axes.imshow(ends, cmap="gray", vmin=-0.25, vmax=1.25)
+        axes.set_title(f"{found.digit} ± {found.radius:.3f}", fontsize=9)
         axes.axis("off")
 
 

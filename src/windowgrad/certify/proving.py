@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -21,6 +22,8 @@ from windowgrad.certify.planes import Planes
 from windowgrad.certify.properties import Property
 
 Array = np.ndarray[Any, Any]
+Cuts = tuple[tuple[int, float, bool], ...]
+"""The axis and the place of each cut that leads to a part of a box, and whether the part lies above it."""
 Progress = Callable[[float, int], None]
 """Told the share of the volume that is proved, and how many boxes are left."""
 Answer = Callable[[str, list[float], float, Counterexample | None, list["Leaf"]], "Result"]
@@ -40,7 +43,7 @@ class Leaf:
     """Those of the rows of the property, where they were optimised; else the analysis has them."""
     bounds: Array
     """Lower bounds of c·y − b, one per inequality of the property."""
-    cuts: tuple[tuple[int, float, bool], ...] = ()
+    cuts: Cuts = ()
     """How the box was cut to get to it: the cell of the input, where, and whether it is the part above."""
 
 
@@ -122,7 +125,12 @@ class Prover:
         self.rows = np.array([each.row(cells) for each in self.inequalities]).reshape(len(self.inequalities), cells)
         self.constants = -np.array([each.ceiling for each in self.inequalities])
 
-    def bound(self, box: Box, cuts: tuple[tuple[int, float, bool], ...] = ()) -> Leaf:
+    def part(self, box: Box, cuts: Cuts) -> Leaf:
+        """The best bounds on a part of the box, in any thread."""
+        with np.errstate(all="ignore"):
+            return self.improved(self.bound(box, cuts))
+
+    def bound(self, box: Box, cuts: Cuts = ()) -> Leaf:
         """Bounds of all inequalities on a box, by closed forms."""
         analysis = Analysis(self.network, box, self.plan.floats, self.plan.memory, self.rows, self.until)
         found = analysis.bound(self.rows, self.constants)
@@ -149,41 +157,47 @@ class Prover:
 
 
 def splitting(prover: Prover, program: Program, box: Box, first: Leaf, answer: Answer, progress: Progress | None) -> Result:
-    """Bisect the box with the worst margin along the axis that moves it most, until all is proved or the time is over."""
-    count = 0
-    queue = [(min(prover.margins(first)), count, 1.0, first)]
+    """Bisect the box with the worst margin along the axis that moves it most, until all is proved or the time is over.
+
+    The two halves of a box are bounded at once, each by a thread. When it is interrupted, what is proved is kept.
+    """
     done: list[Leaf] = []
-    share = 0.0
+    queue = [(min(prover.margins(first)), 0, 1.0, first)]
+    current, count, share, stopped = first, 0, 0.0, False
     floor = [np.inf] * len(prover.goal.clauses)
     try:
-        while queue and perf_counter() < prover.until:
-            _, _, volume, leaf = heapq.heappop(queue)
-            axis = int(np.argmax(prover.influence(leaf)))
-            for above, half in enumerate(halves(leaf.box, axis)):
-                cuts = (*leaf.cuts, (axis, float(half.lo[axis] if above else half.hi[axis]), bool(above)))
-                part = prover.improved(prover.bound(half, cuts))
-                margins = prover.margins(part)
-                if min(margins) > 0:
-                    done.append(part)
-                    share += volume / 2
-                    floor = list(map(min, floor, margins))
-                    continue
-                if prover.plan.attacks:
-                    found = search(
-                        program, prover.network, half, prover.goal, prover.plan.floats, count, prover.until, 1, BRIEF
-                    )
-                    if found is not None:
-                        return answer("violated", margins, share, found, [])
-                count += 1
-                heapq.heappush(queue, (min(margins), count, volume / 2, part))
-            if progress is not None:
-                progress(share, len(queue))
+        with ThreadPoolExecutor(2) as threads:
+            while queue and perf_counter() < prover.until:
+                _, _, volume, current = heapq.heappop(queue)
+                for part in threads.map(prover.part, *zip(*parts_of(current, prover.influence(current)), strict=True)):
+                    margins = prover.margins(part)
+                    if min(margins) > 0:
+                        done.append(part)
+                        share += volume / 2
+                        floor = list(map(min, floor, margins))
+                        continue
+                    count += 1
+                    heapq.heappush(queue, (min(margins), count, volume / 2, part))
+                    if prover.plan.attacks:
+                        told = program, prover.network, part.box, prover.goal, prover.plan.floats, count, prover.until
+                        if (found := search(*told, 1, BRIEF)) is not None:
+                            return answer("violated", margins, share, found, [])
+                if progress is not None:
+                    progress(share, len(queue))
     except KeyboardInterrupt:
-        pass  # what is proved is kept
-    if not queue:
+        stopped = True  # in the middle of `current`, of which a half may be missing
+    if not queue and not stopped:
         return answer("holds", floor, 1.0, None, done)
-    left = [prover.margins(leaf) for _, _, _, leaf in queue]
+    left = [prover.margins(leaf) for leaf in [current] * stopped + [leaf for *_, leaf in queue]]
     return answer("unknown", [min(each) for each in zip(floor, *left, strict=True)], share, None, done)
+
+
+def parts_of(leaf: Leaf, influence: Array) -> list[tuple[Box, Cuts]]:
+    """The halves of a box along the axis of the greatest influence, each with the cuts that lead to it."""
+    axis = int(np.argmax(influence))
+    below, above = halves(leaf.box, axis)
+    cut = float(below.hi[axis])
+    return [(below, (*leaf.cuts, (axis, cut, False))), (above, (*leaf.cuts, (axis, cut, True)))]
 
 
 def halves(box: Box, axis: int) -> list[Box]:
