@@ -81,7 +81,7 @@ WRONG = {
     "wrong shape": (["small.onnx", "--input", "a.npy"], 'input "x" of shape (2,): must be (N, 1, 4)'),
     "wrong dtype": (
         ["small.onnx", "--input", "whole.npy"],
-        'input "x" of dtype int64: must be float32, or another of its kind',
+        'input "x" of dtype int64: must be float32, or another float',
     ),
     "objects": (["small.onnx", "--input", "objects.npy"], "input='objects.npy': must be an .npy file of numbers"),
     "pickle": (["small.onnx", "--input", "pickled.npy"], "input='pickled.npy': must be an .npy file of numbers"),
@@ -93,7 +93,7 @@ WRONG = {
         ["small.onnx", "--input", "words.npy", "--exact"],
         "input 'x': its text must be numbers such as 0.5 or 1/3",
     ),
-    "text": (["small.onnx", "--input", "words.npy"], 'input "x" of dtype <U3: must be float32, or another of its kind'),
+    "text": (["small.onnx", "--input", "words.npy"], 'input "x" of dtype <U3: must be float32, or another float'),
     "no folder": (["small.onnx", "--input", "x.npy", "--output", "none/y.npy"], "output=none/y.npy: the folder"),
     "same file": (
         ["two.onnx", "--input", "a=a.npy", "--input", "b=b.npy", "--output", "sum=y.npy", "--output", "difference=./y.npy"],

@@ -13,7 +13,7 @@ from support.export_cases import by_runtime
 from windowgrad import nn
 from windowgrad.autograd.arrays.choosing import GREATEST, share
 from windowgrad.autograd.arrays.losses import place
-from windowgrad.autograd.arrays.normalise import NormaliseParams, batch_norm
+from windowgrad.autograd.arrays.normalise import batch_norm
 from windowgrad.errors import KindError, OptionError, WindowError
 from windowgrad.onnx import export
 from windowgrad.onnx.exporting import writer
@@ -191,7 +191,7 @@ def test_losses_and_several_inputs():
 
 def test_the_moments_of_the_batch():
     weight, bias = np.linspace(1, 2, 6, dtype=np.float32), np.linspace(-1, 3, 6, dtype=np.float32)
-    check(lambda x: batch_norm(NormaliseParams(1, 1e-3), x, weight, bias), X, units=16)
+    check(lambda x: batch_norm(x, weight, bias, 1, 1e-3), X, units=16)
 
 
 def test_outputs_are_named_also_where_they_are_inputs_constants_or_twice_the_same():
