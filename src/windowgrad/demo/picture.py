@@ -20,7 +20,7 @@ UNDATED = {"pdf": {"CreationDate": None}}  # so that two runs write the same byt
 LOSS, RIGHT, MAPS = "#2f6db3", "#e08a1e", "magma"  # colours
 
 
-def draw(path: Path, recipe: Recipe, state: State, tested: Digits, proved: Sequence[Certified]) -> None:
+def draw(path: Path, recipe: Recipe, state: State, tested: Digits, proved: Sequence[Certified] = ()) -> None:
     """Write the picture: it is there whole or not at all."""
     from matplotlib.figure import Figure
 

@@ -97,6 +97,8 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
     layouts = {
         "": cells((3, 8, 41, 41), dtype),  # enough for several threads
         "channels last": np.moveaxis(cells((3, 41, 41, 8), dtype), -1, 1),
+        "many channels last": np.moveaxis(cells((2, 17, 17, 128), dtype), -1, 1),
+        "wide planes": cells((2, 41, 121), dtype),
         "small planes": cells((2, 8, 17, 17), dtype),
         "few small planes": cells((2, 9, 9), dtype),
     }
@@ -108,8 +110,9 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
                 name = ", ".join(filter(None, (op.name, windows, layout)))
                 yield from every_rule(name, op, record(geometry, *options), x)
     some = Mask(np.arange(41) % 3 > 0)
-    left = record(POOLING[""], *facts_of(op).kernel_options[0], where=some)
-    yield from every_rule(f"{op.name} with a mask", op, left, layouts[""])
+    for geometry in (POOLING[""], POOLING["global"]):
+        left = record(geometry, *facts_of(op).kernel_options[0], where=some)
+        yield from every_rule(f"{op.name} with a mask", op, left, layouts[""])
     for name, x in strange(layouts[""]) if is_float(dtype) else ():
         for geometry in (POOLING[""], POOLING["global"]):
             yield from every_rule(f"{op.name} of {name}", op, record(geometry, *facts_of(op).kernel_options[0]), x)
