@@ -45,13 +45,13 @@ answer:
     winners  the flat cells that get the gradient (max and min by `ties`; unpooling: those that arrive); else []
     divisor  of a mean, else null
     value    the output
-    words    the arithmetic with its numbers (6 digits each), as text
+    words    the arithmetic with its numbers, as text: 6 digits of each (≈ if that shortens the result), at most 12 terms
   gives(o)   where a gradient of 1 at output o goes:
     { x: [{ flat, value }], weight: [{ tap, flat, value }] | null, bias: 1 | null, beta: number | null }
   back       the vector-Jacobian product with `cotangent`, each in row-major order:
     { x: [numbers], weight: [numbers] | null, bias: number | null, beta: number | null }
 
-Limits, so that nothing hangs: integers up to 2^26, up to 65,536 cells, outputs and cells of a kernel, and 1,048,576 places in
+Limits, so that nothing hangs: integers up to 2^26, up to 65,536 cells, outputs and cells of a kernel, and 262,144 places in
 all windows together. Beyond, and for lists of a wrong length, the Error says so in words of its own.
 */
 const windows = (() => {
@@ -59,7 +59,7 @@ const windows = (() => {
 
   const LARGEST = 2 ** 26; // sums of products of two such integers are exact
   const MOST_CELLS = 2 ** 16;
-  const MOST_PLACES = 2 ** 20;
+  const MOST_PLACES = 2 ** 18;
 
   // --- arguments: the checks of the library, in its order and words ------------------------------------------------
 
@@ -70,10 +70,11 @@ const windows = (() => {
   const tuple = (entries) => `(${entries.join(", ")}${entries.length === 1 ? "," : ""})`;
   const counted = (count, word, words = `${word}s`) => `${count} ${count === 1 ? word : words}`;
 
-  function asInt(name, value, least, where = "") {
-    if (!Number.isInteger(value)) fail(`${name}=${python(value)}${where}: must be an integer, not ${kindOf(value)}`);
-    if (Math.abs(value) > LARGEST) fail(`${name}=${value}${where}: too large for the explorer, at most ${LARGEST}`);
-    if (value < least) fail(`${name}=${value}${where}: ${least ? `must be at least ${least}` : "must not be negative"}`);
+  /* `value` if it is an integer and at least `least`; `shown` is how the message writes it. */
+  function asInt(name, value, least, where = "", shown = python(value)) {
+    if (!Number.isInteger(value)) fail(`${name}=${shown}${where}: must be an integer, not ${kindOf(value)}`);
+    if (Math.abs(value) > LARGEST) fail(`${name}=${shown}${where}: too large for the explorer, at most ${LARGEST}`);
+    if (value < least) fail(`${name}=${shown}${where}: ${least ? `must be at least ${least}` : "must not be negative"}`);
     return value;
   }
 
@@ -102,11 +103,7 @@ const windows = (() => {
   function pairs(name, value, rank) {
     return perAxis(name, value, rank).map((pair, axis) => {
       if (!Array.isArray(pair) || pair.length !== 2) fail(`${name} on axis ${axis}: must be a (before, after) pair`);
-      for (const side of pair) {
-        asInt(name, side, -LARGEST, ` on axis ${axis}`);
-        if (side < 0) fail(`${name}=${tuple(pair)} on axis ${axis}: must not be negative`); // names both, as the library
-      }
-      return pair;
+      return pair.map((side) => asInt(name, side, 0, ` on axis ${axis}`, tuple(pair)));
     });
   }
 
@@ -275,11 +272,8 @@ const windows = (() => {
   const listed = (terms) => (terms.length > 12 ? [...terms.slice(0, 11), `… (${terms.length - 11} more)`] : terms);
   const sumOf = (terms) => listed(terms).join(" + ").replaceAll("+ −", "− ");
 
-  /* left = value, with ≈ if one of the numbers is shortened. */
-  function equation(left, given, value) {
-    const isExact = [...given, value].every((each) => Object.is(short(each), each));
-    return `${left} ${isExact ? "=" : "≈"} ${text(value)}`;
-  }
+  /* left = value, or ≈ if the value is shortened. */
+  const equation = (left, value) => `${left} ${Object.is(short(value), value) ? "=" : "≈"} ${text(value)}`;
 
   // --- pooling: (settings, places) -> what look(o) in `answered` needs ---------------------------------------------
 
@@ -295,20 +289,19 @@ const windows = (() => {
   function selection(name, wins) {
     return (s, places) => {
       const cells = places.filter(isCell);
-      if (!cells.length) return { value: 0, index: -1, winners: [], pull: () => ({ x: [] }), words: "no cell: 0" };
+      if (!cells.length) return { value: 0, index: -1, winners: [], pull: () => ({ x: [] }), words: () => "no cell: 0" };
       const values = cells.map((cell) => cell.value);
       const value = extreme(values, wins);
       const equal = cells.filter((cell) => !wins(value, cell.value)).map((cell) => cell.flat);
       const winners = s.ties === "first" ? equal.slice(0, 1) : equal;
       const share = (g) => (s.ties === "split" ? g / winners.length : g);
-      const words = equation(`${name}(${listed(values.map(text)).join(", ")})`, values, value);
-      const tie = `, ${s.ties === "first" ? "the first of " : ""}${equal.length} equal cells`;
+      const tie = equal.length > 1 ? `, ${s.ties === "first" ? "the first of " : ""}${equal.length} equal cells` : "";
       return {
         value,
         index: equal[0],
         winners,
         pull: (g) => ({ x: winners.map((flat) => [flat, share(g)]) }),
-        words: equal.length > 1 ? words + tie : words,
+        words: () => equation(`${name}(${listed(values.map(text)).join(", ")})`, value) + tie,
       };
     };
   }
@@ -321,13 +314,17 @@ const windows = (() => {
     const divisor = s.divisor_override ?? Math.max(seen.length, 1); // a sum of nothing is 0, whatever divides it
     for (const place of seen) place.share = 1 / divisor;
     const value = cells.reduce((sum, cell) => sum + cell.value, 0) / divisor;
-    const values = seen.map((place) => place.value);
-    const sum = values.length > 1 ? `(${sumOf(values.map(text))})` : sumOf(values.map(text));
+
+    function words() {
+      const sum = sumOf(seen.map((place) => text(place.value)));
+      return seen.length ? equation(`${seen.length > 1 ? `(${sum})` : sum} / ${divisor}`, value) : "no cell: 0";
+    }
+
     return {
       value,
       divisor,
       pull: (g) => ({ x: cells.map((cell) => [cell.flat, g / divisor]) }),
-      words: seen.length ? equation(`${sum} / ${divisor}`, values, value) : "no cell: 0",
+      words,
     };
   }
 
@@ -340,9 +337,9 @@ const windows = (() => {
     const cells = places.filter(isCell);
     const seen = places.filter(isThere);
     const padded = seen.length - cells.length;
-    if (!seen.length) return { value: 0, pull: (g) => ({ x: [], beta: (0 / beta) * g }), words: "no cell: 0" };
-    const zero = padded ? [0] : [];
-    const top = extreme([...zero, ...cells.map((cell) => cell.value)], beta > 0 ? greater : less);
+    if (!seen.length) return { value: 0, pull: (g) => ({ x: [], beta: (0 / beta) * g }), words: () => "no cell: 0" };
+    const values = seen.map((place) => place.value);
+    const top = extreme(padded ? [0, ...values] : values, beta > 0 ? greater : less);
     const gap = (a) => (Math.abs(a) === Infinity && a === top ? 0 : a - top); // as great as the greatest: it weighs as much
     const weigh = (a) => Math.exp(beta * gap(a));
     const zeros = padded ? padded * weigh(0) : 0;
@@ -352,14 +349,13 @@ const windows = (() => {
     const value = top + depth;
     // The derivative in β is E[x − y]/β under the softmax weights; (x − top) − depth is x − y without cancellation.
     const distance = (share, a) => (share !== 0 ? share * (gap(a) - depth) : share);
-    const distances = [...cells.map((cell) => distance(cell.share, cell.value)), ...zero.map((a) => distance(zeros / total, a))];
-    const slope = distances.reduce((sum, each) => sum + each, 0) / beta;
-    const values = seen.map((place) => place.value);
-    const powers = sumOf(values.map((a) => `e^(${times(beta, a)})`));
+    const ofCells = cells.reduce((sum, cell) => sum + distance(cell.share, cell.value), 0);
+    const slope = (padded ? ofCells + distance(zeros / total, 0) : ofCells) / beta;
+    const powers = () => sumOf(values.map((a) => `e^(${times(beta, a)})`));
     return {
       value,
       pull: (g) => ({ x: cells.map((cell) => [cell.flat, cell.share * g]), beta: slope * g }),
-      words: equation(`log(${powers}) / ${factor(beta)}`, [beta, ...values], value),
+      words: () => equation(`log(${powers()}) / ${factor(beta)}`, value),
     };
   }
 
@@ -430,9 +426,14 @@ const windows = (() => {
       for (const place of places) place.weight = weight[indexOf(place.tap, sides.kernel)];
       const cells = places.filter(isCell); // a padded zero has no product, not even with an infinite weight
       const value = cells.reduce((sum, cell) => sum + cell.weight * cell.value, 0 + (s.bias ?? 0));
-      const products = cells.map((cell) => times(cell.weight, cell.value));
-      const terms = s.bias === null ? products : [text(s.bias), ...products];
-      const given = [s.bias ?? 0, ...cells.flatMap((cell) => [cell.weight, cell.value])];
+
+      function words() {
+        const bias = s.bias === null ? [] : [s.bias];
+        if (!cells.length) return `no cell: ${text(value)}${bias.length ? ", the bias" : ""}`;
+        const terms = [...bias.map(text), ...cells.map((cell) => times(cell.weight, cell.value))];
+        return equation(sumOf(terms), value);
+      }
+
       return {
         places,
         value,
@@ -440,7 +441,7 @@ const windows = (() => {
           x: cells.map((cell) => [cell.flat, g * cell.weight]),
           weight: cells.map((cell) => [indexOf(cell.tap, sides.kernel), g * cell.value]),
         }),
-        words: cells.length ? equation(sumOf(terms), given, value) : `no cell: ${s.bias === null ? "0" : `the bias, ${text(value)}`}`,
+        words,
       };
     }
 
@@ -478,7 +479,8 @@ const windows = (() => {
         const wantedIndex = `must be -1 or from 0 to ${prod(out) - 1}, an index into the output plane ${tuple(out)}`;
         fail(`indices[${at.join(", ")}]=${python(index)}: ${wantedIndex}`);
       }
-      sent.set(index, [...(sent.get(index) ?? []), flat]);
+      if (!sent.has(index)) sent.set(index, []);
+      sent.get(index).push(flat);
     });
 
     function look(o) {
@@ -487,12 +489,16 @@ const windows = (() => {
       const places = flats.map((flat) => {
         return { at: placeOf(flat, size), kind: "cell", flat, tap: null, value: x[flat], weight: null, share: null };
       });
-      const value = winners.reduce((sum, flat) => sum + x[flat], 0);
       const arrived = winners.map((flat) => x[flat]);
-      const sum = equation(sumOf(arrived.map(text)), arrived, value);
-      const from = winners.map((flat) => `${text(x[flat])} from cell ${tuple(placeOf(flat, size))}`)[0];
-      const last = flats.length > 1 ? `, the last of ${flats.length} with this index` : "";
-      const words = !flats.length ? "no cell has this index: 0" : winners.length > 1 ? sum : from + last;
+      const value = arrived.reduce((sum, each) => sum + each, 0);
+
+      function words() {
+        if (!flats.length) return "no cell has this index: 0";
+        if (winners.length > 1) return equation(sumOf(arrived.map(text)), value);
+        const last = flats.length > 1 ? `, the last of ${flats.length} with this index` : "";
+        return `${text(value)} from cell ${tuple(placeOf(winners[0], size))}${last}`;
+      }
+
       return { places, value, winners, pull: (g) => ({ x: winners.map((flat) => [flat, g]) }), words };
     }
 
@@ -525,7 +531,7 @@ const windows = (() => {
 
     function window(o) {
       const { places, winners = [], divisor = null, value, words } = one(o);
-      return { at: placeOf(o, out), places, winners, divisor, value, words };
+      return { at: placeOf(o, out), places, winners, divisor, value, words: words() };
     }
 
     function gives(o) {
