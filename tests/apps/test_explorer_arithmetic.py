@@ -85,12 +85,12 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_on_purpose_is_found(started, cases, fault):
+def test_a_fault_on_purpose_is_found(chrome, cases, fault):
     right, wrong = FAULTS[fault]
     source = SOURCE.read_text("utf-8")
     assert source.count(right) == 1
-    load(started, source.replace(right, wrong))
-    assert parted(started, cases[:FEW])
+    load(chrome, source.replace(right, wrong))
+    assert parted(chrome, cases[:FEW])
 
 
 # --- words -------------------------------------------------------------------------------------------------------
