@@ -8,7 +8,7 @@ from typing import Any
 from windowgrad.params import SmoothParams
 from windowgrad.spec.op import Op
 from windowgrad.spec.order import extreme
-from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, grid, is_nan, log, windows, zero_of, zeros
+from windowgrad.spec.scalar import Array, Window, added, cells, divide, exp, gap, grid, is_nan, log, windows, zero_of, zeros
 
 
 def heavier(a: Any, b: Any, beta: Any) -> bool:
@@ -30,7 +30,7 @@ def weigh(params: SmoothParams, x: Array, window: Window) -> tuple[Any, list[Any
         return nought, [], 0
     top = extreme(among, lambda a, b: heavier(a, b, params.beta), "max" if params.beta > 0 else "min")
     weights = [exp(params.beta * gap(x[tap], top)) for tap in window.taps]
-    total = sum(weights, start=zeros_seen * exp(params.beta * gap(nought, top)) if zeros_seen else 0)
+    total = added(weights, zeros_seen * exp(params.beta * gap(nought, top)) if zeros_seen else 0)
     return top, weights, total
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from windowgrad.params import MeanParams
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import Array, Window, cells, divide, windows, zero_of, zeros
+from windowgrad.spec.scalar import Array, Window, added, cells, divide, windows, zero_of, zeros
 
 
 def divisor(params: MeanParams, window: Window) -> int:
@@ -19,7 +19,7 @@ def divisor(params: MeanParams, window: Window) -> int:
 
 def value(params: MeanParams, x: Array, window: Window) -> Any:
     """The mean of the cells; 0 if there is none."""
-    return divide(sum((x[tap] for tap in window.taps), start=zero_of(x)), divisor(params, window))
+    return divide(added((x[tap] for tap in window.taps), zero_of(x)), divisor(params, window))
 
 
 def forward(params: MeanParams, x: Any) -> Array:

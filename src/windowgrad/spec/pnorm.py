@@ -13,7 +13,7 @@ from windowgrad.params import LpParams
 from windowgrad.spec.op import Op
 from windowgrad.spec.pnorm_curve import curve, curve_back
 from windowgrad.spec.powers import magnitude, power, root, sign
-from windowgrad.spec.scalar import Array, Window, cells, divide, greater, is_infinite, windows, zero_like, zero_of, zeros
+from windowgrad.spec.scalar import Array, Window, added, cells, divide, greater, is_infinite, windows, zero_like, zero_of, zeros
 
 
 def ratio(size: Any, top: Any) -> Any:
@@ -30,13 +30,13 @@ def measure(params: LpParams, x: Array, window: Window) -> tuple[Any, Any, list[
     if not greater(top, 0):
         return top, top, sizes
     ratios = [ratio(size, top) for size in sizes]
-    total = sum((power(r, params.norm_type) for r in ratios), start=zero_like(ratios[0]))
+    total = added((power(r, params.norm_type) for r in ratios), zero_like(ratios[0]))
     return top, root(total, params.norm_type), ratios
 
 
 def value(params: LpParams, x: Array, window: Window) -> Any:
     if params.norm_type == 1:  # a plain sum needs no care
-        return sum((magnitude(x[tap]) for tap in window.taps), start=zero_of(x))
+        return added((magnitude(x[tap]) for tap in window.taps), zero_of(x))
     top, norm, _ = measure(params, x, window)
     return top * norm
 

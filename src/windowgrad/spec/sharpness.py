@@ -16,7 +16,7 @@ from windowgrad.spec import logsumexp
 from windowgrad.spec.logsumexp import weigh
 from windowgrad.spec.op import Op
 from windowgrad.spec.powers import whole_power
-from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, log, windows, zero_of, zeros
+from windowgrad.spec.scalar import Array, Window, added, cells, divide, exp, gap, log, windows, zero_of, zeros
 from windowgrad.spec.sharpness_curve import curve, curve_back
 
 
@@ -59,7 +59,7 @@ def shares(params: SmoothParams, x: Array, window: Window) -> tuple[list[Share],
 
 def moment(x: Array, found: list[Share], k: int) -> Any:
     """B_k; 0 if there is no cell."""
-    return sum((share.power(k) for share in found), start=zero_of(x))
+    return added((share.power(k) for share in found), zero_of(x))
 
 
 def forward(params: SharpParams, x: Any, beta: Any) -> Array:
