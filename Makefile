@@ -1,5 +1,6 @@
 # `make demo` shows the library, `make check` is for every change, `make changed` for what you are working on, `make test` runs
-# everything; `make fuzz` and `make bench` take long. Each creates .venv and installs what it needs, once.
+# everything; `make fuzz` and `make bench` take long. `make docs` builds the pages of docs/ into site/, which needs no network.
+# Each creates .venv and installs what it needs, once.
 # `make browser` installs Chromium on the system; without it, `make test` leaves out the tests that open a page.
 # CONTRIBUTING.md says how to run less, and how long each part takes.
 PYTHON ?= python3
@@ -7,11 +8,15 @@ BIN := .venv/bin
 CASES ?= 100000
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom)
 
-.PHONY: demo lint check changed test fuzz bench browser
+.PHONY: demo docs lint check changed test fuzz bench browser
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-demo
 	$(BIN)/windowgrad demo
+
+docs: .venv/installed-docs
+	$(BIN)/python -m sphinx -q -W --keep-going -j auto -d build/doctrees docs site
+	@echo "==> site/index.html"
 
 lint: .venv/installed-test
 	$(BIN)/ruff format --check .
@@ -60,6 +65,13 @@ browser:
 .venv/installed-demo: .venv/made pyproject.toml
 	@echo "==> installing windowgrad and the demo's libraries"
 	$(BIN)/python -m pip install -e '.[demo]'
+	@touch $@
+
+# The reference is made from the docstrings of what is installed, the layers for PyTorch included.
+.venv/installed-docs: .venv/made pyproject.toml
+	@echo "==> installing PyTorch, then windowgrad and Sphinx (a few minutes the first time)"
+	$(BIN)/python -m pip install torch==2.13.0
+	$(BIN)/python -m pip install -e '.[torch,dask,onnx]' --group docs
 	@touch $@
 
 # PyTorch comes first and by its exact version, which is the CPU build; every other spelling brings gigabytes for GPUs.

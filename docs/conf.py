@@ -1,0 +1,62 @@
+"""The documentation site: `make docs` builds it into `site/`. The pages are Markdown, the reference comes from docstrings."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS / "extensions"))
+
+project = "windowgrad"
+author = "the windowgrad authors"
+release = version = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["version"]
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "docstrings",
+    "reference",
+    "repository",
+]
+
+smartquotes = False
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+myst_heading_anchors = 4
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
+
+# --- the reference ---------------------------------------------------------------------------------------------------
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_type_aliases = {name: f"windowgrad.arguments.{name}" for name in ("Padding", "Size")}
+autodoc_type_aliases |= {
+    name: f"windowgrad.functional.signatures.{name}"
+    for name in ("Bins", "Border", "Duplicates", "Empty", "Named", "Pair", "Ties")
+}
+python_use_unqualified_type_names = True
+nitpicky = True
+nitpick_ignore_regex = [  # types of other packages, for which there is no reference here, and types that only internals use
+    (r"py:.*", r"(?!windowgrad\b).*"),
+    (r"py:.*", r"windowgrad\.(autograd\.tracer\.Tracer|bridges\.torch\.nn\.M|nn\.summary\.\w+|onnx\.network\.Step)"),
+]
+maximum_signature_line_length = 88
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+viewcode_line_numbers = True
+
+# --- HTML ------------------------------------------------------------------------------------------------------------
+
+html_theme = "furo"
+html_title = f"windowgrad {release}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False

@@ -1,0 +1,85 @@
+"""The docstrings of the package for Sphinx: plain text with `code` in single backticks becomes reStructuredText.
+
+The rank 1, 2 and 3 forms of a function repeat the arguments of its rank-free form; the reference shows what differs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.ext.napoleon import Config, GoogleDocstring
+
+import windowgrad
+
+CODE = re.compile(r"`([^`]+)`")
+MARKUP = re.compile(r"([*|_\\])")
+RANKED = re.compile(r"windowgrad\.(\w+)[123]d")
+ENTRY = re.compile(r"    \w+: ")
+SECTION = re.compile(r"Arg(ument)?s:")
+NAPOLEON = Config()
+ALIAS = re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)")
+ARRAY = re.compile(r"~?windowgrad\.autograd\.arrays\.\w+\.A\b")
+
+
+def marked_up(line: str) -> str:
+    """A line in which only code is markup: stars, bars and underscores are what they are."""
+    parts = CODE.split(line)
+    return "".join(f"``{part}``" if place % 2 else MARKUP.sub(r"\\\1", part) for place, part in enumerate(parts))
+
+
+def rendered(lines: list[str]) -> list[str]:
+    """Lines of a docstring as reStructuredText. Examples (`>>>`, up to the next empty line) and indented blocks stay."""
+    result, example = [], False
+    for line in lines:
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        result.append(line if example else marked_up(line))
+    return result
+
+
+def entries(lines: list[str]) -> list[list[str]]:
+    """Lines in pieces: an argument with the lines that go on with it is one, each other line is one."""
+    pieces: list[list[str]] = []
+    for line in lines:
+        if line.startswith("     ") and pieces:
+            pieces[-1].append(line)
+        else:
+            pieces.append([line])
+    return pieces
+
+
+def what_differs(lines: list[str], whole: list[str], name: str) -> list[str]:
+    """The docstring of a ranked form without the arguments that the rank-free form describes in the same words."""
+    known = [piece for piece in entries(whole) if ENTRY.match(piece[0])]
+    kept = [piece for piece in entries(lines) if piece not in known]
+    place = next((at for at, piece in enumerate(kept) if piece[0].startswith("Returns")), len(kept))
+    kept.insert(place, [f"All other arguments are those of `{name}`.", ""])
+    return [line for piece in kept for line in piece]
+
+
+def docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    ranked = RANKED.fullmatch(name)
+    if ranked and hasattr(windowgrad, ranked[1]):
+        whole = (inspect.getdoc(getattr(windowgrad, ranked[1])) or "").splitlines()
+        lines[:] = what_differs(lines, whole, ranked[1])
+    lines[:] = rendered(lines)
+    if any(SECTION.fullmatch(line) for line in lines):
+        lines[:] = GoogleDocstring(lines, NAPOLEON, app, what, name, obj, options).lines()
+
+
+def signature(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, given: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Short names of types, which Sphinx does not find by itself in classes, and the one type variable of arrays."""
+    given, returned = (
+        text and ARRAY.sub("~windowgrad.functional.signatures.A", ALIAS.sub(r"\1", text)) for text in (given, returned)
+    )
+    return given, returned
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", docstring)
+    app.connect("autodoc-process-signature", signature)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
