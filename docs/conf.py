@@ -17,11 +17,12 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "docstrings",
+    "pages",
     "reference",
-    "repository",
 ]
 
-smartquotes = False
+smartquotes_action = "D"  # dashes; quotes stay as they are written
+pygments_style, pygments_dark_style = "default", "github-dark"
 
 # --- pages -----------------------------------------------------------------------------------------------------------
 
@@ -46,7 +47,7 @@ nitpick_ignore_regex = [  # types of other packages, for which there is no refer
     (r"py:.*", r"(?!windowgrad\b).*"),
     (r"py:.*", r"windowgrad\.(autograd\.tracer\.Tracer|bridges\.torch\.nn\.M|nn\.summary\.\w+|onnx\.network\.Step)"),
 ]
-maximum_signature_line_length = 88
+maximum_signature_line_length = 100
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 viewcode_line_numbers = True
@@ -58,5 +59,6 @@ html_title = f"windowgrad {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_search_summary = False  # it would fetch pages, which a browser refuses to do from files
 html_show_sphinx = False
 html_show_copyright = False

@@ -18,6 +18,10 @@ CODE = re.compile(r"`([^`]+)`")
 MARKUP = re.compile(r"([*|_\\])")
 RANKED = re.compile(r"windowgrad\.(\w+)[123]d")
 ENTRY = re.compile(r"    \w+: ")
+LINKED = {name: f"windowgrad.{name}" for name in windowgrad.functional.__all__}
+LINKED |= {name: f"windowgrad.nn.{name}" for name in windowgrad.nn.__all__ if name[0].isupper()}
+LINKED |= {name: f"windowgrad.autograd.{name}" for name in ("Tape", "Var")}
+LINKED |= {name: f"windowgrad.geometry.{name}" for name in ("Sliding", "Adaptive", "Global")}
 SECTION = re.compile(r"Arg(ument)?s:")
 NAPOLEON = Config()
 ALIAS = re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)")
@@ -27,7 +31,12 @@ ARRAY = re.compile(r"~?windowgrad\.autograd\.arrays\.\w+\.A\b")
 def marked_up(line: str) -> str:
     """A line in which only code is markup: stars, bars and underscores are what they are."""
     parts = CODE.split(line)
-    return "".join(f"``{part}``" if place % 2 else MARKUP.sub(r"\\\1", part) for place, part in enumerate(parts))
+    return "".join(code(part) if place % 2 else MARKUP.sub(r"\\\1", part) for place, part in enumerate(parts))
+
+
+def code(text: str) -> str:
+    """Code, which is a link if it is the name of a public function or class that nothing else is called by."""
+    return f":py:obj:`~{LINKED[text]}`" if text in LINKED else f"``{text}``"
 
 
 def rendered(lines: list[str]) -> list[str]:

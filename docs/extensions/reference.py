@@ -3,7 +3,7 @@
 `{reference} module`: everything in the module's `__all__`, documented from docstrings, or what `:names:` lists, or all but
 `:without:`. `:under: windowgrad` shows the names as members of another module, from which users import them. `:shallow:` leaves
 out the members of classes, `:hidden:` some of them.
-`{commands}`: the help of every command.
+`{generated} module:function arguments`: the Markdown that a function returns.
 """
 
 from __future__ import annotations
@@ -65,14 +65,24 @@ class Reference(SphinxDirective):
         return [*lines, ""]
 
 
-class Commands(SphinxDirective):
+class Generated(SphinxDirective):
+    required_arguments = 1
+    optional_arguments = 9
+
     def run(self) -> list[nodes.Node]:
-        click = typer.main.get_command(command)
-        text = typer.cli.get_docs_for_click(obj=click, ctx=typer.Context(click, info_name="windowgrad"), name="windowgrad")
-        return self.parse_text_to_nodes(text.partition("\n## ")[2], allow_section_headings=True)
+        module, _, function = self.arguments[0].partition(":")
+        text = getattr(importlib.import_module(module), function)(*self.arguments[1:])
+        return self.parse_text_to_nodes(text, allow_section_headings=True)
+
+
+def commands() -> str:
+    """The help of every command, as Markdown."""
+    click = typer.main.get_command(command)
+    text = typer.cli.get_docs_for_click(obj=click, ctx=typer.Context(click, info_name="windowgrad"), name="windowgrad")
+    return "## " + text.partition("\n## ")[2]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("reference", Reference)
-    app.add_directive("commands", Commands)
+    app.add_directive("generated", Generated)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -7,7 +7,8 @@ import pytest
 from support.paths import ROOT
 from windowgrad.conform import known
 
-PAGES = sorted(page for folder in (".", "docs", "tests", "benchmarks", "examples") for page in (ROOT / folder).glob("*.md"))
+FOLDERS = (".", "docs", "docs/api", "docs/howto", "tests", "benchmarks", "examples")
+PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
 CODE = re.compile(r"^```.*?^```", flags=re.MULTILINE | re.DOTALL)
 
 

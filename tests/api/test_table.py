@@ -41,7 +41,10 @@ def test_a_public_function_is_found_by_its_def_and_describes_each_argument(name)
         assert f"\n        {argument}: " in function.__doc__
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, "pad", "unpad", "reduce_windows", "max_unpool1d", "max_unpool2d", "max_unpool3d"])
+OTHERS = ("pad", "unpad", "reduce_windows", "max_unpool1d", "max_unpool2d", "max_unpool3d", *wg.functional.shapes.__all__)
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *OTHERS])
 def test_the_example_in_a_docstring_prints_what_it_says(name):
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner(verbose=False)
     found = finder.find(getattr(wg, name), name, globs={"wg": wg, "np": np})

@@ -1,7 +1,8 @@
 """The tests to run for what changed since a commit: `python -m pytest $(python tests/support/changed.py)`, or `make changed`.
 
 A file of the package asks for the folder of tests that mirrors it, and for the test files of the folders above that one. A
-changed test file or page asks for itself, and one of `tests/support` for every test file that imports it.
+changed test file or page asks for itself, a page of the site for the tests of the site too, and one of `tests/support` for every
+test file that imports it.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ def changed(since: str) -> list[str]:
 def tests_of(path: str) -> set[str]:
     """The tests of one file, as paths from the root of the project."""
     place = PurePosixPath(path)
-    if place.suffix == ".md" and (place.parts[0] == "docs" or path == "README.md"):
+    if path == "README.md":
         return {path}
+    if place.parts[0] == "docs":
+        has_examples = place.suffix == ".md" and place.parent.name in ("docs", "howto")
+        return {"tests/docs", *([path] if has_examples else [])}
     if place.parts[:2] == ("src", "windowgrad"):
         return tests_of_source(place.relative_to("src/windowgrad").with_suffix(""))
     if place.parts[0] != "tests" or place.suffix != ".py":

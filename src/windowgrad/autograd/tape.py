@@ -65,10 +65,12 @@ class Var(Tracer):
 
     @property
     def node(self) -> Node:
+        """Its entry in the tape."""
         return self.tape.nodes[self.id]
 
     @property
     def value(self) -> Any:
+        """The array that was computed."""
         return self.tape.nodes[self.id].value
 
     @property
@@ -77,6 +79,7 @@ class Var(Tracer):
 
     @property
     def requires_grad(self) -> bool:
+        """Whether `Tape.backward` gives it a gradient, if it is a leaf, or passes one on."""
         return self.node.requires_grad
 
     @property

@@ -23,7 +23,11 @@ def pool_out_shape(
     dilation: Size = 1,
     ceil_mode: bool = False,
 ) -> tuple[int, ...]:
-    """The shape that pooling gives; leading axes before the spatial ones are kept."""
+    """The shape that pooling gives; leading axes before the spatial ones are kept. Arguments as of `max_pool`.
+
+    >>> wg.pool_out_shape((3, 7, 8), (3, 3), stride=2, padding=1)
+    (3, 4, 4)
+    """
     try:
         shape = ints("spatial", spatial, least=0)
         return sliding(ints("kernel_size", kernel_size), stride, padding, dilation, ceil_mode).out_shape(shape)
@@ -39,7 +43,11 @@ def conv_out_shape(
     padding: Padding | Named = 0,
     dilation: Size = 1,
 ) -> tuple[int, ...]:
-    """The spatial shape that convolution gives."""
+    """The spatial shape that convolution gives. Arguments as of `conv`, with the sizes of the window in place of a weight.
+
+    >>> wg.conv_out_shape((7, 8), (3, 3), stride=2, padding=1)
+    (4, 4)
+    """
     try:
         kernel = ints("kernel_size", kernel_size)
         steps = ints("stride", stride, len(kernel))
@@ -58,7 +66,11 @@ def conv_transpose_out_shape(
     output_padding: Size = 0,
     dilation: Size = 1,
 ) -> tuple[int, ...]:
-    """The spatial shape that transposed convolution gives."""
+    """The spatial shape that transposed convolution gives. Arguments as of `conv_transpose`, without a weight.
+
+    >>> wg.conv_transpose_out_shape((4, 4), (3, 3), stride=2, padding=1, output_padding=(0, 1))
+    (7, 8)
+    """
     try:
         steps = ints("stride", stride, len(axes("kernel_size", kernel_size)))
         params = TransposeParams(Sliding(kernel_size, steps, padding, dilation), 1, output_padding)  # type: ignore[arg-type]
@@ -69,7 +81,11 @@ def conv_transpose_out_shape(
 
 
 def adaptive_bins(n: int, m: int) -> list[tuple[int, int]]:
-    """The bins `[start, end)` of adaptive pooling from `n` cells to `m`."""
+    """The bins `[start, end)` of adaptive pooling from `n` cells to `m`.
+
+    >>> wg.adaptive_bins(7, 3)
+    [(0, 3), (2, 5), (4, 7)]
+    """
     try:
         return bins(n, m)
     except WindowgradError as error:

@@ -48,10 +48,12 @@ class Network:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
+        """The arrays it is given, in their order."""
         return self.graph.inputs
 
     @property
     def outputs(self) -> tuple[str, ...]:
+        """The names of what it returns."""
         return self.graph.outputs
 
     def __repr__(self) -> str:

@@ -134,86 +134,128 @@ class _MaxUnpool(_Layer):
 
 
 class MaxPool1d(_MaxPool, torch.nn.MaxPool1d):
+    """`torch.nn.MaxPool1d`, computed by `max_pool1d`."""
+
     function = staticmethod(F.max_pool1d)
 
 
 class MaxPool2d(_MaxPool, torch.nn.MaxPool2d):
+    """`torch.nn.MaxPool2d`, computed by `max_pool2d`."""
+
     function = staticmethod(F.max_pool2d)
 
 
 class MaxPool3d(_MaxPool, torch.nn.MaxPool3d):
+    """`torch.nn.MaxPool3d`, computed by `max_pool3d`."""
+
     function = staticmethod(F.max_pool3d)
 
 
 class MaxUnpool1d(_MaxUnpool, torch.nn.MaxUnpool1d):
+    """`torch.nn.MaxUnpool1d`, computed by `max_unpool1d`."""
+
     function = staticmethod(F.max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpool, torch.nn.MaxUnpool2d):
+    """`torch.nn.MaxUnpool2d`, computed by `max_unpool2d`."""
+
     function = staticmethod(F.max_unpool2d)
 
 
 class MaxUnpool3d(_MaxUnpool, torch.nn.MaxUnpool3d):
+    """`torch.nn.MaxUnpool3d`, computed by `max_unpool3d`."""
+
     function = staticmethod(F.max_unpool3d)
 
 
 class AvgPool1d(_AvgPool, torch.nn.AvgPool1d):
+    """`torch.nn.AvgPool1d`, computed by `avg_pool1d`."""
+
     function = staticmethod(F.avg_pool1d)
 
 
 class AvgPool2d(_AvgPool, torch.nn.AvgPool2d):
+    """`torch.nn.AvgPool2d`, computed by `avg_pool2d`."""
+
     function = staticmethod(F.avg_pool2d)
 
 
 class AvgPool3d(_AvgPool, torch.nn.AvgPool3d):
+    """`torch.nn.AvgPool3d`, computed by `avg_pool3d`."""
+
     function = staticmethod(F.avg_pool3d)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, torch.nn.AdaptiveMaxPool1d):
+    """`torch.nn.AdaptiveMaxPool1d`, computed by `adaptive_max_pool1d`."""
+
     function = staticmethod(F.adaptive_max_pool1d)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool, torch.nn.AdaptiveMaxPool2d):
+    """`torch.nn.AdaptiveMaxPool2d`, computed by `adaptive_max_pool2d`."""
+
     function = staticmethod(F.adaptive_max_pool2d)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool, torch.nn.AdaptiveMaxPool3d):
+    """`torch.nn.AdaptiveMaxPool3d`, computed by `adaptive_max_pool3d`."""
+
     function = staticmethod(F.adaptive_max_pool3d)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool1d):
+    """`torch.nn.AdaptiveAvgPool1d`, computed by `adaptive_avg_pool1d`."""
+
     function = staticmethod(F.adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool2d):
+    """`torch.nn.AdaptiveAvgPool2d`, computed by `adaptive_avg_pool2d`."""
+
     function = staticmethod(F.adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool3d):
+    """`torch.nn.AdaptiveAvgPool3d`, computed by `adaptive_avg_pool3d`."""
+
     function = staticmethod(F.adaptive_avg_pool3d)
 
 
 class Conv1d(_Conv, torch.nn.Conv1d):
+    """`torch.nn.Conv1d`, computed by `conv1d`."""
+
     function = staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv, torch.nn.Conv2d):
+    """`torch.nn.Conv2d`, computed by `conv2d`."""
+
     function = staticmethod(F.conv2d)
 
 
 class Conv3d(_Conv, torch.nn.Conv3d):
+    """`torch.nn.Conv3d`, computed by `conv3d`."""
+
     function = staticmethod(F.conv3d)
 
 
 class ConvTranspose1d(_ConvTranspose, torch.nn.ConvTranspose1d):
+    """`torch.nn.ConvTranspose1d`, computed by `conv_transpose1d`."""
+
     function = staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTranspose, torch.nn.ConvTranspose2d):
+    """`torch.nn.ConvTranspose2d`, computed by `conv_transpose2d`."""
+
     function = staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTranspose, torch.nn.ConvTranspose3d):
+    """`torch.nn.ConvTranspose3d`, computed by `conv_transpose3d`."""
+
     function = staticmethod(F.conv_transpose3d)
 
 
@@ -279,38 +321,56 @@ class _GlobalSmoothMaxPool(_Smooth):
 
 
 class SmoothMaxPool1d(_SmoothMaxPool):
+    """`smooth_max_pool1d` as a layer; `learn_beta` makes β a parameter, or one for each of so many channels."""
+
     function = staticmethod(F.smooth_max_pool1d)
 
 
 class SmoothMaxPool2d(_SmoothMaxPool):
+    """`smooth_max_pool2d` as a layer; `learn_beta` makes β a parameter, or one for each of so many channels."""
+
     function = staticmethod(F.smooth_max_pool2d)
 
 
 class SmoothMaxPool3d(_SmoothMaxPool):
+    """`smooth_max_pool3d` as a layer; `learn_beta` makes β a parameter, or one for each of so many channels."""
+
     function = staticmethod(F.smooth_max_pool3d)
 
 
 class AdaptiveSmoothMaxPool1d(_AdaptiveSmoothMaxPool):
+    """`adaptive_smooth_max_pool1d` as a layer; `learn_beta` makes β a parameter, or one for each of so many channels."""
+
     function = staticmethod(F.adaptive_smooth_max_pool1d)
 
 
 class AdaptiveSmoothMaxPool2d(_AdaptiveSmoothMaxPool):
+    """`adaptive_smooth_max_pool2d` as a layer; `learn_beta` makes β a parameter, or one for each of so many channels."""
+
     function = staticmethod(F.adaptive_smooth_max_pool2d)
 
 
 class AdaptiveSmoothMaxPool3d(_AdaptiveSmoothMaxPool):
+    """`adaptive_smooth_max_pool3d` as a layer; `learn_beta` makes β a parameter, or one for each of so many channels."""
+
     function = staticmethod(F.adaptive_smooth_max_pool3d)
 
 
 class GlobalSmoothMaxPool1d(_GlobalSmoothMaxPool):
+    """`global_smooth_max_pool1d` as a layer; `learn_beta` makes β a parameter, or one for each of so many channels."""
+
     function = staticmethod(F.global_smooth_max_pool1d)
 
 
 class GlobalSmoothMaxPool2d(_GlobalSmoothMaxPool):
+    """`global_smooth_max_pool2d` as a layer; `learn_beta` makes β a parameter, or one for each of so many channels."""
+
     function = staticmethod(F.global_smooth_max_pool2d)
 
 
 class GlobalSmoothMaxPool3d(_GlobalSmoothMaxPool):
+    """`global_smooth_max_pool3d` as a layer; `learn_beta` makes β a parameter, or one for each of so many channels."""
+
     function = staticmethod(F.global_smooth_max_pool3d)
 
 
