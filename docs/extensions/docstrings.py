@@ -24,8 +24,12 @@ LINKED |= {name: f"windowgrad.autograd.{name}" for name in ("Tape", "Var")}
 LINKED |= {name: f"windowgrad.geometry.{name}" for name in ("Sliding", "Adaptive", "Global")}
 SECTION = re.compile(r"Arg(ument)?s:")
 NAPOLEON = Config()
-ALIAS = re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)")
-ARRAY = re.compile(r"~?windowgrad\.autograd\.arrays\.\w+\.A\b")
+WORDS = (
+    (re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)"), r"\1"),
+    (re.compile(r"= <factory>"), "= ..."),
+    (re.compile(r"~?windowgrad\.autograd\.arrays\.\w+\.A\b"), "~windowgrad.functional.signatures.A"),
+)
+"""In signatures, what is replaced by what."""
 
 
 def marked_up(line: str) -> str:
@@ -81,11 +85,14 @@ def docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: 
 def signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, given: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """Short names of types, which Sphinx does not find by itself in classes, and the one type variable of arrays."""
-    given, returned = (
-        text and ARRAY.sub("~windowgrad.functional.signatures.A", ALIAS.sub(r"\1", text)) for text in (given, returned)
-    )
-    return given, returned
+    """What Sphinx cannot read by itself: short names of types in classes, defaults that are made anew, the type of arrays."""
+
+    def readable(text: str) -> str:
+        for pattern, word in WORDS:
+            text = pattern.sub(word, text)
+        return text
+
+    return given and readable(given), returned and readable(returned)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

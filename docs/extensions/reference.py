@@ -57,9 +57,12 @@ class Reference(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(["````{eval-rst}", *lines, "````"]))
 
     def entry(self, name: str, value: Any) -> list[str]:
-        lines = [f".. {kind(value)}:: {name}"]
+        lines = [f".. rubric:: ``{name}``", ""] if isinstance(value, ModuleType) else []
+        lines.append(f".. {kind(value)}:: {name}")
         if kind(value) == "autoexception":
             lines.append("   :show-inheritance:")
+        elif kind(value) == "autodata":
+            lines.append("   :no-value:")
         elif kind(value) == "autoclass" and "shallow" not in self.options:
             lines += ["   :members:", f"   :exclude-members: {', '.join(self.options.get('hidden', ()))}"]
         return [*lines, ""]

@@ -455,6 +455,7 @@ def called(name: str, label: str) -> Op:
 
 _ROWS = {op.name: op for op in MEANINGS}
 OPS: Mapping[str, Op] = MappingProxyType({op.name: routed(op) for op in MEANINGS})
+"""All operators by their names, with rules that take arrays of any kind."""
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {family.name: family for op in MEANINGS if op.facts for family in op.facts.families}
 )

@@ -1,8 +1,8 @@
 """The tests to run for what changed since a commit: `python -m pytest $(python tests/support/changed.py)`, or `make changed`.
 
 A file of the package asks for the folder of tests that mirrors it, and for the test files of the folders above that one. A
-changed test file or page asks for itself, a page of the site for the tests of the site too, and one of `tests/support` for every
-test file that imports it.
+changed test file or page asks for itself, a page of the site for the tests of the site too, and a file of `tests/support` for
+every test file that imports it.
 """
 
 from __future__ import annotations

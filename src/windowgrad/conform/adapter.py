@@ -81,9 +81,11 @@ class Adapter:
     """The expression that converts a NumPy array to one of the implementation."""
 
     def supports(self, case: Case, check: str) -> str | None:
+        """None, or why the implementation does not have this; a base class has values only, no derivatives."""
         return None if check == "forward" else f"it gives no {check}"
 
     def call(self, case: Case) -> str:
+        """The expression that computes y from x (and weight, bias)."""
         raise NotImplementedError
 
     def indices(self, case: Case) -> str:
@@ -99,6 +101,7 @@ class Adapter:
         raise NotImplementedError
 
     def program(self, case: Case, check: str) -> str:
+        """The whole program, made of all others; it leaves the answer in `got`."""
         arrays = case.arrays | ({"g": case.gradient} if check == "gradient" else case.tangents if check == "tangent" else {})
         lines = ["import numpy as np", *(["from numpy import inf, nan"] if has_words(arrays) else []), self.imports, ""]
         lines += [f"{name} = {self.convert.format(literal(array))}" for name, array in arrays.items()]
