@@ -43,9 +43,12 @@ autodoc_type_aliases |= {
 }
 python_use_unqualified_type_names = True
 nitpicky = True
+UNSHOWN = (
+    "autograd.tracer.Tracer bridges.torch.nn.M certify.nodes.Network certify.proving.Leaf nn.summary.Row nn.summary.Summary"
+)
 nitpick_ignore_regex = [  # types of other packages, for which there is no reference here, and types that only internals use
     (r"py:.*", r"(?!windowgrad\b).*"),
-    (r"py:.*", r"windowgrad\.(autograd\.tracer\.Tracer|bridges\.torch\.nn\.M|nn\.summary\.\w+|onnx\.network\.Step)"),
+    *((r"py:.*", rf"windowgrad\.{name}") for name in (*UNSHOWN.split(), "onnx.network.Step")),
 ]
 maximum_signature_line_length = 100
 add_module_names = False

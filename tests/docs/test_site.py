@@ -5,10 +5,12 @@ import importlib
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from pydoc import locate
 from types import ModuleType
+from typing import Literal
 from urllib.parse import unquote
 
 import pytest
@@ -18,6 +20,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from support.browser import browser, requests
 from support.paths import DOCS, ROOT
 from windowgrad.cli import app
+from windowgrad.functional import signatures
 
 ROOMS = ("autograd", "bridges.torch.nn", "certify", "conform", "functional", "nn", "onnx", "pyramid", "spec")
 SAMPLES = (
@@ -101,6 +104,15 @@ def test_the_reference_shows_signatures_with_types_and_the_words_of_the_docstrin
     text = words(site / "api" / "maximum.html")
     for part in ("max_pool2d(x:A,kernel_size:Size,", "ties:Ties='first'", "NaNwinsovereverynumber;"):
         assert part in re.sub(r"\s", "", text), part
+
+
+def test_the_page_of_types_says_what_they_are():
+    pattern = r"py:type:: (\w+)\n   :module: (\S+)\n   :canonical: (.*)\n"
+    found = re.findall(pattern, (DOCS / "api" / "types.md").read_text(encoding="utf-8"))
+    assert len(found) == 9
+    for name, module, text in found:
+        names = {"Sequence": Sequence, "Literal": Literal, "A": signatures.A}
+        assert getattr(importlib.import_module(module), name) == eval(text, names), name
 
 
 def test_the_page_of_commands_has_the_help_of_each(site):
