@@ -33,9 +33,7 @@ def kind(value: Any) -> str:
 
 def order(name: str) -> tuple[str, str]:
     """max_pool, max_pool1d, max_pool2d, max_pool3d, then adaptive_…, then global_…: as they are explained."""
-    stem = name.rstrip("d").rstrip("123") if name[-2:] in ("1d", "2d", "3d") else name
-    family = next((prefix for prefix in ("adaptive_", "global_") if stem.startswith(prefix)), "")
-    return family, name
+    return next((prefix for prefix in ("adaptive_", "global_") if name.startswith(prefix)), ""), name
 
 
 class Reference(SphinxDirective):
