@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from windowgrad import explain as drawing
 from windowgrad.arguments import ints
+from windowgrad.drawing import question, text
 from windowgrad.errors import KindError, OptionError, WindowgradError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -64,7 +64,7 @@ def explain(
 ) -> None:
     """Print the output shape, and draw for each output which cells it sees."""
     spatial = ints("input", _shape("input", input))
-    question = drawing.Question(
+    asked = question.Question(
         operator,
         spatial,
         kernel=sizes("kernel", kernel),
@@ -75,12 +75,12 @@ def explain(
         output_size=sizes("output-size", output_size),
         output_padding=sizes("output-padding", output_padding),
     )
-    answer = drawing.answer(question)
+    answer = question.answer(asked)
     console = Console(highlight=False)
-    written = drawing.written_in(console.encoding)
+    written = text.written_in(console.encoding)
     console.print(f"{operator}: input {_by(spatial)} -> output {_by(answer.out)}", markup=False)
     console.print(f"{answer.geometry}\n", markup=False, soft_wrap=True)
-    for line in drawing.lines(answer, limit, console.width):
+    for line in text.lines(answer, limit, console.width):
         console.print(written(line), markup=False, soft_wrap=True)
 
 

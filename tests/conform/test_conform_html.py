@@ -27,9 +27,10 @@ from windowgrad.conform.report.html import as_html
 from windowgrad.conform.report.html_case import case_of, differing, winners
 from windowgrad.conform.report.html_finding import linked
 from windowgrad.conform.report.html_rules import SENTENCES
-from windowgrad.conform.report.html_svg import drawn, reach, window
+from windowgrad.conform.report.html_svg import reach, window
 from windowgrad.conform.rules import RULES
 from windowgrad.conform.runner import Plan, run
+from windowgrad.drawing.svg import drawn
 
 SETTINGS = {"cases": 34, "seed": 0, "only": ["avg_pool", "max_pool"]}
 

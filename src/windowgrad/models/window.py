@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from windowgrad import explain
-from windowgrad.conform.report.html_svg import MOST_CELLS, View, drawn
-from windowgrad.geometry import Sliding
+from windowgrad.drawing.places import covers, near, padding_of
+from windowgrad.drawing.question import Answer
+from windowgrad.drawing.svg import MOST_CELLS, View, drawn, shown
+from windowgrad.drawing.text import in_words
 from windowgrad.models.layers import Shape, Windows
 
 
@@ -32,25 +33,19 @@ def drawings(windows: Windows, subject: str) -> list[tuple[str, str]]:
 
 
 def is_small(windows: Windows, place: Shape) -> bool:
-    covers = (windows.geometry.cover(axis, i, n) for axis, (i, n) in enumerate(zip(place, windows.cells, strict=True)))
-    return math.prod(map(len, covers)) <= MOST_CELLS
+    ranges = (windows.geometry.cover(axis, i, n) for axis, (i, n) in enumerate(zip(place, windows.cells, strict=True)))
+    return math.prod(map(len, ranges)) <= MOST_CELLS
 
 
 def caption(windows: Windows, place: Shape, subject: str) -> str:
-    where = place[0] if len(place) == 1 else place
-    answer = explain.Answer(windows.geometry, windows.grid, windows.cells, windows.grid, subject)
-    words = " × ".join(explain.in_words(answer, axis, i) for axis, i in enumerate(place))
-    return f"{subject} {where} {'sees' if subject == 'output' else 'adds to'} {words}"
+    answer = Answer(windows.geometry, windows.grid, windows.cells, windows.grid, subject)
+    words = " × ".join(in_words(answer, axis, i) for axis, i in enumerate(place))
+    return f"{subject} {shown(place)} {'sees' if subject == 'output' else 'adds to'} {words}"
 
 
 def view(windows: Windows, place: Shape) -> View:
     """The cells that a window covers, and one more on each side where there is one; each shows its index."""
-    geometry, cells = windows.geometry, windows.cells
-    covers = [list(geometry.cover(axis, i, n)) for axis, (i, n) in enumerate(zip(place, cells, strict=True))]
-    padding = geometry.padding if isinstance(geometry, Sliding) else ((0, 0),) * geometry.rank
-    axes = [
-        range(max(cover[0] - 1, min(-lo, cover[0])), min(cover[-1] + 2, max(n + hi, cover[-1] + 1)))
-        for cover, n, (lo, hi) in zip(covers, cells, padding, strict=True)
-    ]
-    plane: Any = Indices(cells)
-    return View(f"window {place}", {"": plane}, axes, padding, set(itertools.product(*covers)))
+    covered, padding = covers(windows.geometry, place, windows.cells), padding_of(windows.geometry)
+    plane: Any = Indices(windows.cells)
+    axes, seen = near(covered, windows.cells, padding), set(itertools.product(*covered))
+    return View(f"window {place}", {"": plane}, axes, padding, seen)

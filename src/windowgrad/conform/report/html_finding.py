@@ -10,8 +10,10 @@ from typing import Any
 from windowgrad.conform.case import Case
 from windowgrad.conform.report.html_case import Place, at, case_of, differing, flat, shape_of, tuples, winners
 from windowgrad.conform.report.html_rules import SENTENCES
-from windowgrad.conform.report.html_svg import digits, drawn, reach, shown, window
+from windowgrad.conform.report.html_svg import reach, window
 from windowgrad.conform.report.junit import headline
+from windowgrad.drawing.numbers import digits
+from windowgrad.drawing.svg import drawn, shown
 
 SIGNS = {"agrees": "✓", "differs": "≠", "refuses": "!", "crashes": "✕", "unsupported": "–"}
 WORDS = {kind: kind for kind in SIGNS} | {"unsupported": "not supported"}

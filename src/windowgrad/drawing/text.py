@@ -1,99 +1,19 @@
-"""Which cells each output sees, as text: the drawing behind `windowgrad explain`."""
+"""Which cells each output sees, as text: what `windowgrad explain` prints."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from windowgrad.arguments import axes, counted, ints
-from windowgrad.errors import OptionError, WindowError
-from windowgrad.facts import Windows
-from windowgrad.geometry import Adaptive, Geometry, Global, Sliding, named_padding, sliding
+from windowgrad.arguments import counted
+from windowgrad.drawing.question import Answer
+from windowgrad.geometry import Geometry, Sliding
 from windowgrad.memory import refuse_unallocatable
-from windowgrad.ops import FAMILIES
-from windowgrad.params import TransposeParams
 
 SEEN, UNSEEN, PADDING, OVERHANG, OUTSIDE = "■", "·", "□", "×", " "
 LEGEND = f"{SEEN} seen   {UNSEEN} not seen   {PADDING} padding it covers   {OVERHANG} past the padding, no cell at all"
 ASCII = str.maketrans({SEEN: "#", UNSEEN: ".", PADDING: "o", OVERHANG: "x", "…": "..."})
 WIDEST = 40  # places along an axis that are still drawn
-
-
-@dataclass(frozen=True)
-class Question:
-    """One operator on one input size, as asked on the command line."""
-
-    operator: str
-    spatial: tuple[int, ...]
-    kernel: Any = None
-    stride: Any = None
-    padding: Any = 0
-    dilation: Any = 1
-    ceil_mode: bool = False
-    output_size: Any = None
-    output_padding: Any = 0
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The geometry, the grid of panels to draw, and the sizes of the cells drawn in each."""
-
-    geometry: Geometry
-    grid: tuple[int, ...]
-    cells: tuple[int, ...]
-    out: tuple[int, ...]
-    subject: str = "output"
-
-
-def answer(q: Question) -> Answer:
-    """The geometry of the question, checked as the function itself would."""
-    windows, rank = windows_of(q.operator), len(q.spatial)
-    if q.operator[-1] == "d" and q.operator[-2] != str(rank):
-        size = "x".join(map(str, q.spatial))
-        raise WindowError(f"input={size}: has {counted('axis', rank)}, {q.operator} takes {q.operator[-2]}")
-    if windows == "global":
-        return _pooled(Global(rank), q.spatial)
-    if windows == "adaptive":
-        if q.output_size is None:
-            raise OptionError(f"--output-size is missing: {q.operator} needs it, for example --output-size 7")
-        sizes: Any = axes("output_size", q.output_size, rank)
-        return _pooled(Adaptive(sizes), q.spatial)
-    if q.kernel is None:
-        raise OptionError(f"--kernel is missing: {q.operator} needs it, for example --kernel 3")
-    kernel = ints("kernel_size", q.kernel, rank)
-    if windows == "sliding":
-        return _pooled(sliding(kernel, q.stride, q.padding, q.dilation, q.ceil_mode), q.spatial)
-    stride = 1 if q.stride is None else q.stride
-    padding: Any = named_padding(q.padding, kernel, stride, q.dilation)
-    window = Sliding(kernel, stride, padding, q.dilation)
-    if windows == "convolution":
-        return _pooled(window, q.spatial)
-    extra = TransposeParams(window, 1, q.output_padding).output_padding
-    out = window.adjoint(ints("input", q.spatial), extra)
-    return Answer(window, q.spatial, out, out, subject="input")
-
-
-def windows_of(operator: str) -> Windows:
-    """The kind of windows that a public function has, by its name, with or without a rank."""
-    family = FAMILIES.get(operator[:-2] if operator.endswith(("1d", "2d", "3d")) else operator)
-    if family is None:
-        pools = ", ".join(family.name for family in FAMILIES.values() if family.windows == "sliding")
-        others = " or ".join(f.name for f in FAMILIES.values() if f.windows in ("convolution", "transposed"))
-        raise OptionError(
-            f"operator={operator!r}: must be {pools}, one of these with the prefix adaptive_ or global_, "
-            f"{others}, with or without 1d, 2d, 3d"
-        )
-    return family.windows
-
-
-def _pooled(geometry: Geometry, spatial: tuple[int, ...]) -> Answer:
-    out = geometry.out_shape(spatial)
-    return Answer(geometry, out, spatial, out)
 
 
 def lines(a: Answer, limit: int, width: int) -> Iterator[str]:
@@ -109,9 +29,7 @@ def lines(a: Answer, limit: int, width: int) -> Iterator[str]:
             yield from _more(outputs - limit)
         return
     if len(a.cells) <= 2:
-        shown = itertools.islice(np.ndindex(*a.grid), limit)
-        yield from side_by_side([panel(a, o, extents) for o in shown], width)
-        yield from _more(math.prod(a.grid) - limit)
+        yield from panels(a, extents, limit, width)
     else:
         for axis, outputs in enumerate(a.grid):
             yield f"axis {axis} (a window is the product of its axes):"
@@ -119,6 +37,21 @@ def lines(a: Answer, limit: int, width: int) -> Iterator[str]:
             yield from side_by_side(marked, width)
             yield from _more(outputs - limit)
     yield LEGEND
+
+
+def panels(a: Answer, extents: Sequence[range], limit: int, width: int) -> Iterator[str]:
+    """One panel per output, in rows and columns as the output has them, cut after a whole row, or within the first one."""
+    down, across = (1, *a.grid)[-2:]
+    across = min(across, limit)
+    down = min(down, limit // across)
+    grid = [[panel(a, (i, j)[-len(a.grid) :], extents) for j in range(across)] for i in range(down)]
+    column = max(len(line) for row in grid for each in row for line in each) + 3
+    if down > 1 and column * across - 3 > width:
+        yield f"(a row of {across} is {column * across - 3} characters wide, the terminal {width}: rows are wrapped)"
+        yield ""
+    for row in grid:
+        yield from side_by_side(row, width, column)
+    yield from _more(math.prod(a.grid) - down * across)
 
 
 def written_in(encoding: str) -> Callable[[str], str]:
@@ -187,10 +120,10 @@ def crossing(row: str, column: str) -> str:
     return OVERHANG if OVERHANG in beside else PADDING
 
 
-def side_by_side(panels: Sequence[list[str]], width: int) -> Iterator[str]:
-    """Panels in rows that fit the width, a blank line after each row."""
-    column = max(len(line) for p in panels for line in p) + 3
-    across = max(1, width // column)
+def side_by_side(panels: Sequence[list[str]], width: int, column: int | None = None) -> Iterator[str]:
+    """Panels in columns, in rows that fit the width, a blank line after each row."""
+    column = max(len(line) for p in panels for line in p) + 3 if column is None else column
+    across = max(1, (width + 3) // column)
     for first in range(0, len(panels), across):
         for row in zip(*panels[first : first + across], strict=True):
             yield "".join(line.ljust(column) for line in row).rstrip()
