@@ -7,6 +7,7 @@ from windowgrad.autograd import Tape, Var, check_grads, directional, grad, hessi
 from windowgrad.autograd.arrays import *  # noqa: F403  # as below
 from windowgrad.autograd.arrays import __all__ as _array_functions
 from windowgrad.bridges import torch_import_hook as _torch_import_hook
+from windowgrad.drawing import explain
 from windowgrad.errors import GradientError, KindError, OptionError, WindowError, WindowgradError
 from windowgrad.functional import *  # noqa: F403  # its __all__ is the list of public functions, in one place
 from windowgrad.functional import __all__ as _functions
@@ -28,6 +29,7 @@ __all__ = [
     "directional",
     "dispatch",
     "errors",
+    "explain",
     "functional",
     "geometry",
     "get_buffer_cap",

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from windowgrad.arguments import counted
 from windowgrad.drawing.question import Answer
+from windowgrad.drawing.views import View, at, kind, label, last_two, slices
 from windowgrad.geometry import Geometry, Sliding
 from windowgrad.memory import refuse_unallocatable
 
-SEEN, UNSEEN, PADDING, OVERHANG, OUTSIDE = "■", "·", "□", "×", " "
+SEEN, UNSEEN, PADDING, OVERHANG, OUTSIDE, WINNER, MASKED = "■", "·", "□", "×", " ", "●", "○"
 LEGEND = f"{SEEN} seen   {UNSEEN} not seen   {PADDING} padding it covers   {OVERHANG} past the padding, no cell at all"
 ASCII = str.maketrans({SEEN: "#", UNSEEN: ".", PADDING: "o", OVERHANG: "x", "…": "..."})
 WIDEST = 40  # places along an axis that are still drawn
@@ -128,3 +129,33 @@ def side_by_side(panels: Sequence[list[str]], width: int, column: int | None = N
         for row in zip(*panels[first : first + across], strict=True):
             yield "".join(line.ljust(column) for line in row).rstrip()
         yield ""
+
+
+MARKS = {"r": UNSEEN, "r s": SEEN, "r s w": WINNER, "r s m": MASKED, "p s": PADDING, "o s": OVERHANG}
+MEANINGS = {
+    SEEN: "seen",
+    WINNER: "winner",
+    UNSEEN: "not seen",
+    PADDING: "padding it covers",
+    OVERHANG: "past the padding",
+    MASKED: "left out by the mask",
+}
+
+
+def marked(view: View, width: int = 100) -> list[str]:
+    """The places of one window as marks, its slices side by side."""
+    _, rows, columns = last_two(view)
+    parts = []
+    for part in slices(view):
+        grid = [[MARKS.get(kind(view, part.plane, at(view, part, row, column)), OUTSIDE) for column in columns] for row in rows]
+        head = label(view, part)
+        parts.append([head] * bool(head) + [" ".join(line) for line in grid])
+    lines = list(side_by_side(parts, width))
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def legend(lines: Sequence[str]) -> str:
+    """What the marks in these lines mean."""
+    return "   ".join(f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if any(mark in line for line in lines))

@@ -10,8 +10,9 @@ import numpy as np
 
 from windowgrad.drawing.places import covers, near, padding_of
 from windowgrad.drawing.question import Answer
-from windowgrad.drawing.svg import MOST_CELLS, View, drawn, shown
+from windowgrad.drawing.svg import MOST_CELLS, drawn
 from windowgrad.drawing.text import in_words
+from windowgrad.drawing.views import View, shown
 from windowgrad.models.layers import Shape, Windows
 
 

@@ -13,7 +13,8 @@ from windowgrad.conform.report.html_rules import SENTENCES
 from windowgrad.conform.report.html_svg import reach, window
 from windowgrad.conform.report.junit import headline
 from windowgrad.drawing.numbers import digits
-from windowgrad.drawing.svg import drawn, shown
+from windowgrad.drawing.svg import drawn
+from windowgrad.drawing.views import shown
 
 SIGNS = {"agrees": "✓", "differs": "≠", "refuses": "!", "crashes": "✕", "unsupported": "–"}
 WORDS = {kind: kind for kind in SIGNS} | {"unsupported": "not supported"}

@@ -6,7 +6,7 @@ import itertools
 
 from windowgrad.conform.case import Array, Case
 from windowgrad.drawing.places import Place, covers, padding_of, senders, whole
-from windowgrad.drawing.svg import View, shown
+from windowgrad.drawing.views import View, shown
 from windowgrad.geometry import Sliding
 
 
