@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,11 @@ class Geometry(ABC):
         """All positions output `i` covers on one axis of length `n`; those below 0 or from `n` on lie outside the input."""
         table = self.table(axis, n, (i, i + 1))
         return range(int(table.start[0]), int(table.start[0] + table.count[0]))
+
+    def _repr_svg_(self) -> str | None:
+        """What a notebook shows. Drawing is a room above this one, so it is found by its name, when it is needed."""
+        found: str | None = import_module("windowgrad.drawing.pattern").pattern(self)
+        return found
 
     def split(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """`shape` as (leading axes, spatial axes); no spatial axis may be empty."""

@@ -1,4 +1,4 @@
-"""`wg.explain`: what it says of a call is true, on arrays of every kind, and what it draws can be read by every reader of SVG."""
+"""`wg.explain`: what it says of a call is true, on arrays of every kind, and what it draws is well-formed."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_file_is_not_replaced_unasked(tmp_path):
     explanation.save(path)
     assert path.read_text("utf-8") == explanation.to_svg()
     path.write_text("mine")
-    with pytest.raises(wg.OptionError, match="window.svg.*: exists; overwrite=True replaces it"):
+    with pytest.raises(wg.OptionError, match=r"window\.svg.*: exists; overwrite=True replaces it"):
         explanation.save(path)
     assert path.read_text() == "mine"
     explanation.save(str(path), overwrite=True)

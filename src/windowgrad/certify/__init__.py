@@ -25,17 +25,34 @@ from windowgrad.certify.proving import Plan, Progress, Result, proved
 from windowgrad.certify.rules import network_of
 from windowgrad.certify.source import box_ends, recorded
 from windowgrad.errors import KindError, OptionError, WindowError, show
+from windowgrad.tables import table
 
 __all__ = ["Inequality", "Property", "Result", "bounds", "label_stays", "prove"]
 
 Array = np.ndarray[Any, Any]
+MOST_SHOWN = 20
+"""How many cells of an output a table of bounds has."""
 METHODS = ("box", "linear", "optimised")
 ARITHMETICS = ("real", "float32")
 
 
+class Bounds(tuple[Array, Array]):
+    """(lower, upper), which a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        lower, upper = self
+        places = list(np.ndindex(*lower.shape))
+        lines = [(str(place), f"{lower[place]:.6g}", f"{upper[place]:.6g}") for place in places[:MOST_SHOWN]]
+        more = len(places) - len(lines)
+        lines += [(f"and {more:,} more", "", "")] * bool(more)
+        return table(f"bounds {lower.shape}", lines, ("output", "lower", "upper"), right=("lower", "upper"))
+
+
 def bounds(
     net: Any, lo: Array, hi: Array, *, method: str = "linear", arithmetic: str = "real", seconds: float | None = None
-) -> tuple[Array, Array]:
+) -> Bounds:
     """(lower, upper): no input between `lo` and `hi` gives an output outside. Both are float64, for each box of the batch.
 
     Args:
@@ -63,7 +80,7 @@ def bounds(
         found = [one_box(nodes, box, method, arithmetic == "float32", until) for box in given]
     shape = (len(low), *nodes.shape[1:])
     lower, upper = (np.array([ends[side] for ends in found]).reshape(shape) for side in (0, 1))
-    return lower, upper
+    return Bounds((lower, upper))
 
 
 def prove(

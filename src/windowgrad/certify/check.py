@@ -27,6 +27,7 @@ from windowgrad.certify.check_operators import network_of
 from windowgrad.errors import WindowgradError, cut, show
 from windowgrad.loading import loading
 from windowgrad.onnx import graph, reading
+from windowgrad.tables import stated, table
 
 FORMAT = "windowgrad certificate 1"
 BOUND = re.compile(r"-?\d{1,4000}(/[1-9]\d{0,3999})?")
@@ -52,6 +53,15 @@ class Verdict:
 
     def __bool__(self) -> bool:
         return self.accepted
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        if not self.accepted:
+            return table("certificate", [("verdict", "rejected"), ("reason", str(self.reason))])
+        lines = [("verdict", "accepted"), ("arithmetic", self.arithmetic), ("boxes", f"{self.leaves:,}")]
+        if self.lo is not None and self.hi is not None:
+            lines += [("input", str(self.lo.shape)), ("greatest width", f"{float((self.hi - self.lo).max()):.6g}")]
+        return table("certificate", lines + stated(self.clauses))
 
 
 def check(certificate: Path, network: Path) -> Verdict:

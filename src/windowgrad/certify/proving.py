@@ -20,6 +20,7 @@ from windowgrad.certify.nodes import Network
 from windowgrad.certify.optimised import STEPS, optimised
 from windowgrad.certify.planes import Planes
 from windowgrad.certify.properties import Property
+from windowgrad.tables import stated, table
 
 Array = np.ndarray[Any, Any]
 Cuts = tuple[tuple[int, float, bool], ...]
@@ -66,6 +67,16 @@ class Result:
     def margin(self) -> float:
         """The least of the margins."""
         return min(self.margins, default=np.inf)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        lines = [("verdict", self.verdict), ("margin", f"{self.margin:.6g}"), ("proved", f"{self.proved:.4%} of the box")]
+        lines += [("arithmetic", self.arithmetic), ("boxes", f"{len(self.leaves):,}"), ("seconds", f"{self.seconds:.3g}")]
+        if self.network is not None:
+            lines += [("input", str(self.network.in_shape)), ("output", str(self.network.shape))]
+        if self.goal is not None:
+            lines += stated(self.goal.clauses)
+        return table("certify.prove", lines)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from windowgrad.arguments import counted
 from windowgrad.conform.case import Case
 from windowgrad.conform.expected import Difference
+from windowgrad.tables import table
 
 KINDS = ("agrees", "differs", "refuses", "crashes", "unsupported")
 BAD = ("differs", "refuses", "crashes")
@@ -61,6 +63,17 @@ class Finding:
     """The identifier of the entry among the known differences, or None: it is new."""
     was_shrunk: bool = False
 
+    @property
+    def described(self) -> str:
+        return f"{self.smallest.kind}, {self.rule}: {self.call}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        lines = [("kind", self.smallest.kind), ("rule", self.rule), ("check", self.smallest.check), ("call", self.call)]
+        lines += [("known", self.known or "no: it is new"), ("shown by", counted("case", len(self.results)))]
+        lines += [("message", self.smallest.message)] * bool(self.smallest.message)
+        return table(self.smallest.case.op, lines)
+
 
 @dataclass(eq=False)
 class Report:
@@ -89,3 +102,10 @@ class Report:
     @property
     def new(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.known is None]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how often it agrees, and what differs."""
+        counts = ", ".join(f"{self.count(kind)} {kind}" for kind in KINDS if self.count(kind))
+        lines = [("version", self.version or "not installed"), ("checks", counts or "none"), ("seconds", f"{self.seconds:.3g}")]
+        lines += [(finding.known or "new", finding.described) for finding in self.findings]
+        return table(self.title, lines)

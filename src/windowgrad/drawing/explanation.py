@@ -102,10 +102,8 @@ def chosen(call: Call, output: Any) -> list[list[Place]]:
         lead, spatial = (0,) * (len(shape) - rank), shape[len(shape) - rank :]
         before = (0,) * max(len(spatial) - 2, 0)
         down, across = (1, 1, *spatial)[-2:]
-        grid = [(i, j)[2 - min(len(spatial), 2) :] for i in range(min(down, ROWS)) for j in range(min(across, COLUMNS))]
-        places = [(*lead, *before, *place) for place in grid]
-        width = min(across, COLUMNS)
-        return [places[first : first + width] for first in range(0, len(places), width)]
+        down, across = (min(down, ROWS), min(across, COLUMNS)) if not is_wide(call) else (1, min(across, 2))
+        return [[(*lead, *before, *(i, j)[2 - min(rank, 2) :]) for j in range(across)] for i in range(down)]
     index = (output,) if isinstance(output, int) and not isinstance(output, bool) else output
     whole = isinstance(index, (tuple, list)) and all(isinstance(i, int) and not isinstance(i, bool) for i in index)
     if whole and len(index) == rank < len(shape):
@@ -114,6 +112,11 @@ def chosen(call: Call, output: Any) -> list[list[Place]]:
         short = f", or into its last {rank} axes" if rank < len(shape) else ""
         raise WindowError(f"output={show(output)}: must be an index into the output of shape {shape}{short} [{call.text}]")
     return [[tuple(index)]]
+
+
+def is_wide(call: Call) -> bool:
+    """Whether an output sees several planes or slices, which are drawn side by side."""
+    return rank_of(call) > 2 or (isinstance(call.params, ConvParams) and call.arrays[1].shape[1] > 1)
 
 
 def rank_of(call: Call) -> int:

@@ -38,9 +38,9 @@ def style() -> str:
     return Path(__file__).with_name("figure.css").read_text("utf-8")
 
 
-def figure(head: str, rows: Sequence[Sequence[Panel]], foot: Sequence[str] = ()) -> str:
+def figure(head: str, rows: Sequence[Sequence[Panel]], foot: Sequence[str] = (), cell: int = CELL) -> str:
     """The panels under a heading, with a legend for what is in them and lines below it."""
-    drawings = [[(panel, cells(panel.view, CELL, ROOM)) for panel in row] for row in rows]
+    drawings = [[(panel, cells(panel.view, cell, ROOM)) for panel in row] for row in rows]
     every = [each for row in drawings for each in row]
     widths = [max(panel_width(*row[i]) for row in drawings if i < len(row)) for i in range(max(map(len, drawings)))]
     inner = max(sum(widths) + 2 * GAP * (len(widths) - 1), LEAST)

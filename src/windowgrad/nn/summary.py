@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import NamedTuple
+
+from windowgrad.tables import table
 
 NUMBERS = ("parameters", "multiply-adds")
 HEADS = ("", "layer", "output shape", *NUMBERS)
@@ -39,10 +40,7 @@ class Table(NamedTuple):
         return "\n".join([self.title, "", text[0], rule, *text[1:-1], rule, text[-1]])
 
     def html(self) -> str:
-        body = "".join(_row("td", entries, self.heads) for entries in self.lines)
-        foot = f"<tfoot>{_row('th', self.total, self.heads)}</tfoot>" if self.total else ""
-        head = f"<thead>{_row('th', self.heads, self.heads)}</thead>"
-        return f"<table><caption>{escape(self.title)}</caption>{head}<tbody>{body}</tbody>{foot}</table>"
+        return table(self.title, self.lines, self.heads, self.total, NUMBERS)
 
 
 class Summary(str):
@@ -80,9 +78,3 @@ def _line(entries: Sequence[str], widths: Sequence[int]) -> str:
     left = [text.ljust(width) for text, width in zip((place, layer, shape), widths, strict=False)]
     right = [text.rjust(width) for text, width in zip(numbers, widths[3:], strict=True)]
     return "  ".join([*left, *right][0 if widths[0] else 1 :]).rstrip()
-
-
-def _row(tag: str, entries: Sequence[str], heads: Sequence[str]) -> str:
-    sides = ["right" if head in NUMBERS else "left" for head in heads]
-    cells = [f'<{tag} style="text-align: {side}">{escape(text)}</{tag}>' for text, side in zip(entries, sides, strict=True)]
-    return f"<tr>{''.join(cells)}</tr>"
