@@ -18,7 +18,7 @@ def pictures() -> dict[str, str]:
     """The pictures by the names of their files."""
     return {
         "explain-max.svg": wg.explain(wg.max_pool2d, X, 3, 2, 1).to_svg(),
-        "explain-mean.svg": wg.explain(wg.avg_pool1d, X[0], 3, 2, 1, ceil_mode=True).to_svg(),
+        "explain-mean.svg": wg.explain(wg.avg_pool1d, X[0, :4], 3, 2, 1, ceil_mode=True).to_svg(),
         "explain-conv.svg": wg.explain(wg.conv2d, X[None], EDGES, np.array([0.5]), padding=1, output=(0, 1)).to_svg(),
     }
 
