@@ -88,6 +88,12 @@ def test_explain_marks_the_overhang_of_ceil_mode_apart_from_padding():
             "output 5: cells 95 to 99 every 4 + 1 padding",
         ),
         ("max_pool2d --input 9x9 --kernel 1 --limit 2", "… and 79 more (--limit shows more)"),
+        ("max_pool2d --input 5x5 --kernel 2 --limit 3", "… and 2 more (--limit shows more)"),
+        (
+            "max_pool2d --input 9x9 --kernel 1 --limit 20",
+            "(a row of 9 is 177 characters wide, the terminal 80: rows are wrapped)\n\noutput (0, 0)",
+        ),
+        ("max_pool2d --input 9x9 --kernel 1 --limit 20", "… and 63 more (--limit shows more)"),
         ("smooth_max_pool --input 3 --kernel 2", "input 3 -> output 1"),
     ],
 )

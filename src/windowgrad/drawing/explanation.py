@@ -16,7 +16,7 @@ from windowgrad.drawing.planes import Sight
 from windowgrad.drawing.sights import sight
 from windowgrad.drawing.text import legend, marked
 from windowgrad.drawing.views import View, shown
-from windowgrad.errors import OptionError, WindowError, show
+from windowgrad.errors import OptionError, WindowError, cut, show
 from windowgrad.geometry import Global
 from windowgrad.params import ConvParams, PadParams, PoolParams, UnpoolParams
 from windowgrad.saving import Path, check_place, replacing
@@ -35,8 +35,7 @@ class Explanation:
         self.out_shape = call.out_shape
         self._rows = [[(sight(call, output), call.dtype) for output in row] for row in outputs]
         self._weighs = isinstance(call.params, ConvParams)
-        shown_now = sum(map(len, outputs))
-        self._more = math.prod(self.out_shape) - shown_now
+        self._more = math.prod(self.out_shape) - sum(map(len, outputs))
 
     @property
     def outputs(self) -> list[Place]:
@@ -144,7 +143,7 @@ def paneled(found: Sight, dtype: str, weighs: bool) -> Panel:
 
 def viewed(found: Sight, weighs: bool) -> View:
     notes = {
-        (tap.plane, tap.place): f"×{digits(tap.weight, 3)}" if weighs else f"←{digits(tap.share, 3)}"
+        (tap.plane, tap.place): f"×{cut(digits(tap.weight, 3), 7)}" if weighs else f"←{cut(digits(tap.share, 3), 7)}"
         for tap in found.taps
         if weighs or (tap.share is not None and tap.share != 0)
     }

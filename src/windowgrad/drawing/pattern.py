@@ -55,5 +55,5 @@ def panel(geometry: Geometry, o: Place, spatial: Place) -> Panel:
     seen = set(itertools.product(*covered))
     axes = drawn(around(covered, spatial, padding), covered, [])
     title, real = f"output {shown(o)}", len([p for p in seen if all(0 <= i < n for i, n in zip(p, spatial, strict=True))])
-    outside = f" + {len(seen) - real} outside the input" if len(seen) > real else ""
+    outside = f" + {len(seen) - real} outside" if len(seen) > real else ""
     return Panel(title, View(title, {"": Blank(spatial)}, axes, padding, seen), [counted("cell", real) + outside])
