@@ -172,6 +172,8 @@ def test_of_a_large_input_only_the_neighbourhood_is_drawn_and_a_huge_window_is_r
     assert "drawn: [90:100, 90:100] of (100, 100)" in str(wg.explain(wg.global_max_pool2d, x[:100, :100]))
     with pytest.raises(wg.WindowError, match="x: an output sees 1000000 cells of it; at most 131,072 can be explained"):
         wg.explain(wg.global_max_pool2d, x)
+    with pytest.raises(wg.WindowError, match="x: an output sees 1000000000 cells of it"):
+        wg.explain(wg.max_pool1d, x[0], 10**9, padding=10**9, stride=10**9)
 
 
 def test_many_channels_are_cut_and_said_so():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,11 +125,15 @@ def flat(cells: Any, depth: int) -> list[Any]:
     return list(cells)
 
 
-def block(name: str, array: Any, lead: Place, ranges: Sequence[range]) -> Array:
-    """The cells of a plane between these places, if they are not too many."""
+def refuse_many(name: str, ranges: Iterable[range]) -> None:
     cells = math.prod(map(len, ranges))
     if cells > MOST_TAKEN:
         raise WindowError(f"{name}: an output sees {counted('cell', cells)} of it; at most {MOST_TAKEN:,} can be explained")
+
+
+def block(name: str, array: Any, lead: Place, ranges: Sequence[range]) -> Array:
+    """The cells of a plane between these places, if they are not too many."""
+    refuse_many(name, ranges)
     found: Array = taken(name, array, (*lead, *(slice(side.start, side.stop) for side in ranges)))
     return found
 

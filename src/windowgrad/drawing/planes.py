@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from windowgrad.arguments import Pairs
-from windowgrad.drawing.calls import Array, Call, block
-from windowgrad.drawing.places import Place, near, whole
+from windowgrad.drawing.calls import Array, Call, block, refuse_many
+from windowgrad.drawing.places import Place, covers, near, whole
+from windowgrad.geometry import Geometry
 
 SMALL = 10
 """An input with no more places than this on an axis is drawn as a whole."""
@@ -60,6 +61,12 @@ def places(covered: Sequence[Sequence[int]], spatial: Place, padding: Pairs) -> 
     """The places around a window: all of a small input, else those near the window."""
     everything = whole(covered, spatial, padding)
     return everything if all(len(side) <= SMALL for side in everything) else near(covered, spatial, padding)
+
+
+def window(geometry: Geometry, o: Place, spatial: Place) -> list[list[int]]:
+    """What output `o` covers on each axis, if it is not too much."""
+    refuse_many("x", (geometry.cover(axis, i, n) for axis, (i, n) in enumerate(zip(o, spatial, strict=True))))
+    return covers(geometry, o, spatial)
 
 
 def real(axes: Sequence[range], spatial: Place) -> list[range]:

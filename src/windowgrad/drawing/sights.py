@@ -13,8 +13,8 @@ import numpy as np
 from windowgrad.drawing import words
 from windowgrad.drawing.calls import Call, left, taken
 from windowgrad.drawing.copies import bordered, unpooled
-from windowgrad.drawing.places import Place, covers, padding_of
-from windowgrad.drawing.planes import Plane, Sight, Tap, drawn, named, places, plane, real
+from windowgrad.drawing.places import Place, padding_of
+from windowgrad.drawing.planes import Plane, Sight, Tap, drawn, named, places, plane, real, window
 from windowgrad.drawing.sums import convolved, spread
 from windowgrad.geometry import Geometry, Range, Table
 from windowgrad.params import (
@@ -66,7 +66,7 @@ def pooled(call: Call, params: PoolParams, output: Place) -> Sight:
     shape = tuple(x.shape)
     lead, spatial = output[: len(shape) - geometry.rank], shape[len(shape) - geometry.rank :]
     o = output[len(lead) :] or (0,) * geometry.rank  # a global pooling may have removed its axes
-    covered, padding = covers(geometry, o, spatial), padding_of(geometry)
+    covered, padding = window(geometry, o, spatial), padding_of(geometry)
     axes = places(covered, spatial, padding)
     seen, name = plane(call, lead, axes), named(call, lead)
     there = left(call.where, shape, lead, real(axes, spatial))

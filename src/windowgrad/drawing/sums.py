@@ -7,37 +7,37 @@ from collections.abc import Sequence
 
 from windowgrad.drawing import words
 from windowgrad.drawing.calls import Call, taken
-from windowgrad.drawing.places import Place, covers, senders
-from windowgrad.drawing.planes import Sight, Tap, drawn, named, places, plane
+from windowgrad.drawing.places import Place, senders
+from windowgrad.drawing.planes import Sight, Tap, drawn, named, places, plane, window
 from windowgrad.geometry import Sliding
 from windowgrad.params import ConvParams, TransposeParams
 
 
 def convolved(call: Call, params: ConvParams, output: Place) -> Sight:
-    window, rank = params.window, params.window.rank
+    rank = params.window.rank
     x, weight = call.arrays[:2]
     spatial = tuple(x.shape)[-rank:]
     *batch, channel = output[:-rank]
     o, width = output[-rank:], weight.shape[1]
     first = channel // (weight.shape[0] // params.groups) * width
-    covered = covers(window, o, spatial)
-    pairs = window.reach(o, spatial)
-    return summed(call, output, (*batch,), [(first + c, (channel, c)) for c in range(width)], covered, window, pairs)
+    covered = window(params.window, o, spatial)
+    channels = [(first + c, (channel, c)) for c in range(width)]
+    return summed(call, output, (*batch,), channels, covered, params.window, params.window.reach(o, spatial))
 
 
 def spread(call: Call, params: TransposeParams, output: Place) -> Sight:
     """Of a transposed convolution: the inputs that add to the output."""
-    window, rank = params.window, params.window.rank
+    rank = params.window.rank
     x, weight = call.arrays[:2]
     spatial = tuple(x.shape)[-rank:]
     *batch, channel = output[:-rank]
     group, within = divmod(channel, weight.shape[1])
     width = weight.shape[0] // params.groups
-    sides = senders(window, output[-rank:], spatial)
+    sides = senders(params.window, output[-rank:], spatial)
     pairs = [(tuple(tap for _, tap in each), tuple(cell for cell, _ in each)) for each in itertools.product(*sides)]
     covered = [[cell for cell, _ in side] for side in sides]
     channels = [(group * width + c, (group * width + c, within)) for c in range(width)]
-    return summed(call, output, (*batch,), channels, covered, Sliding(window.kernel), pairs)
+    return summed(call, output, (*batch,), channels, covered, Sliding(params.window.kernel), pairs)
 
 
 def summed(
@@ -46,12 +46,12 @@ def summed(
     batch: Place,
     channels: Sequence[tuple[int, Place]],
     covered: list[list[int]],
-    window: Sliding,
+    windows: Sliding,
     pairs: list[tuple[Place, Place]],
 ) -> Sight:
     """Cells times weights: `channels` of x, each with the place of its weights; `pairs` of a tap and a cell in each of them."""
-    rank, x, weight = window.rank, *call.arrays[:2]
-    spatial, padding = tuple(x.shape)[-rank:], window.padding
+    rank, x, weight = windows.rank, *call.arrays[:2]
+    spatial, padding = tuple(x.shape)[-rank:], windows.padding
     filled = [side or [0] for side in covered]  # no input at all may add to an output
     axes = places(filled, spatial, padding)
     planes, taps = {}, []
