@@ -7,11 +7,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windowgrad.arguments import counted
+from windowgrad.dispatch import facts_of
 from windowgrad.drawing.calls import Call
 from windowgrad.drawing.numbers import added, digits, equals, listed, term
 from windowgrad.drawing.views import shown
 from windowgrad.errors import cut
-from windowgrad.params import LpParams, MaxParams, MeanParams, MinParams, PoolParams, SmoothParams
+from windowgrad.params import LpParams, MaxParams, MeanParams, PoolParams, SmoothParams
 from windowgrad.spec.mean import divisor
 from windowgrad.spec.scalar import Window, same
 
@@ -47,7 +48,7 @@ def counted_cells(counts: Counts) -> str:
 def pooled(params: PoolParams, taps: Sequence[Tap], counts: Counts, value: Any, call: Call) -> list[str]:
     terms, result = [term(tap.value) for tap in taps], equals(value, call.dtype)
     if isinstance(params, MaxParams):
-        return maximum(params, taps, terms, result)
+        return selected(params, taps, terms, result, call)
     if isinstance(params, MeanParams):
         return mean(params, terms, counts, result)
     if isinstance(params, SmoothParams):
@@ -61,10 +62,11 @@ def pooled(params: PoolParams, taps: Sequence[Tap], counts: Counts, value: Any, 
     return [f"{call.op.name}({', '.join(listed(terms))}) {result}"]
 
 
-def maximum(params: MaxParams, taps: Sequence[Tap], terms: list[str], result: str) -> list[str]:
+def selected(params: MaxParams, taps: Sequence[Tap], terms: list[str], result: str, call: Call) -> list[str]:
     if not taps:
         return [f"no cell {result}"]
-    name = "min" if isinstance(params, MinParams) else "max"
+    assert call.op is not None
+    name = str(facts_of(call.op).partial_results)[:3]  # the maximum or the minimum of parts
     lines = [f"{name}({', '.join(listed(terms))}) {result}"]
     winner = next(tap for tap in taps if tap.share != 0)
     equal = sum(same(tap.value, winner.value) for tap in taps)
