@@ -94,6 +94,18 @@ def _by(shape: tuple[int, ...]) -> str:
 
 
 @app.command()
+def explore(
+    output: Annotated[Path | None, typer.Option(help="Where to write the page; default: this user's cache folder.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is not such a page.")] = False,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only write the page.")] = False,
+) -> None:
+    """Open the window explorer: a page on which you see what each output sees, computes and gives back."""
+    from windowgrad.explore import command
+
+    command.explore(output, overwrite, not no_open, Console(highlight=False))
+
+
+@app.command()
 def demo(
     pool: Annotated[str | None, typer.Option(help="Pooling: max, smooth or avg; default max.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the images; default 12.")] = None,
