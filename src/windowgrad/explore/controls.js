@@ -1,7 +1,8 @@
-"use strict";
 /* The settings: which operator, and its arguments, one row each. `controls.show(state, change)` draws or fills them;
 `change(changes)` is called with the arguments that a reader has changed. */
 const controls = (() => {
+  "use strict";
+
   const { element } = draw;
   const OPERATORS = { max_pool: "Max", min_pool: "Min", avg_pool: "Mean", smooth_max_pool: "Smooth max", conv: "Convolution", conv_transpose: "Transposed conv", max_unpool: "Unpool" };
   const WINDOWS = { sliding: "Sliding", adaptive: "Adaptive", global: "Global" };

@@ -1,6 +1,7 @@
-"use strict";
 /* Grids of cells: how an array of one to three axes is laid out, filled, and moved about in by keys. No arithmetic. */
 const draw = (() => {
+  "use strict";
+
   const { flatOf, isIn, placeOf } = states;
 
   function element(tag, attributes = {}, ...children) {
@@ -22,6 +23,23 @@ const draw = (() => {
     if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
     const text = Number.isInteger(value) && Math.abs(value) < 1e5 ? String(value) : String(Number(value.toPrecision(digits)));
     return text.replace("e+", "e").replace(/-/g, "−");
+  }
+
+  /** The same in at most five or six signs. */
+  function tiny(value) {
+    const size = Math.abs(value);
+    if (!Number.isFinite(value) || Number.isInteger(value)) return short(value);
+    return short(size >= 100 ? Number(value.toFixed(0)) : size >= 0.001 ? Number(value.toFixed(size < 1 ? 3 : size < 10 ? 2 : 1)) : value, size < 0.001 ? 1 : 4);
+  }
+
+  /** A number into a cell; long ones are smaller. */
+  function put(made, text) {
+    const box = made.querySelector("input");
+    if (box) fill(box, text);
+    else made.textContent = text;
+    const many = (box ? box.value : text).length;
+    made.classList.toggle("long", many === 4);
+    made.classList.toggle("longer", many > 4);
   }
 
   const exact = (value) => states.numbered(value).replace("inf", "∞").replace("nan", "NaN").replace(/-/g, "−");
@@ -116,5 +134,5 @@ const draw = (() => {
     if (document.activeElement !== input || input.dataset.typed === undefined) input.value = text;
   }
 
-  return Object.freeze({ element, exact, field, fill, keeper, leaves, moved, named, rove, short });
+  return Object.freeze({ element, exact, field, keeper, leaves, moved, named, put, rove, short, tiny });
 })();

@@ -1,7 +1,8 @@
-"use strict";
 /* Known differences that settings such as these meet: the entries of windowgrad's conform (facts.py), and which of them cover a
 state. Features and groups are those of conform/case.py, told from the same things in the same order. */
 const notes = (() => {
+  "use strict";
+
   const { parts, same } = states;
 
   /** What the arguments have beyond the defaults. */
@@ -51,22 +52,25 @@ const notes = (() => {
     return large !== null && cells.some((cell) => Math.abs(cell) >= large) ? "large" : "plain";
   }
 
+  /** An entry about derivatives alone says nothing where other ties are asked for than the framework could have. */
   function covers(entry, state, found, kind) {
+    const isDerivative = !entry.checks.includes("forward"), hasTies = states.settings(state.op).includes("ties");
     return (
       (!entry.ops.length || entry.ops.includes(state.op)) &&
       (!entry.ranks.length || entry.ranks.includes(state.size.length)) &&
       (!entry.groups.length || entry.groups.includes(kind)) &&
       entry.features.every((word) => found.has(word)) &&
       !entry.without.some((word) => found.has(word)) &&
-      !(kind === "large" && entry.checks.every((check) => check === "gradient" || check === "tangent"))
+      !(isDerivative && (kind === "large" || (hasTies && state.ties !== states.defaults(state.op).ties)))
     );
   }
 
   /** The entries of `facts` about this state. */
   function about(facts, state, answer) {
     if (state.op === "max_unpool") return [];
-    const found = features(state, answer);
-    return facts.known.filter((entry) => covers(entry, state, found, group(state, answer, entry.large)));
+    const found = features(state, answer), kinds = new Map();
+    for (const { large } of facts.known) if (!kinds.has(large)) kinds.set(large, group(state, answer, large));
+    return facts.known.filter((entry) => covers(entry, state, found, kinds.get(entry.large)));
   }
 
   return Object.freeze({ about, features, group });

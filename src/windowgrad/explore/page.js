@@ -1,6 +1,7 @@
-"use strict";
 /* The page: one state, its answer, and what happens when a reader changes something. */
 (() => {
+  "use strict";
+
   const { element } = draw;
   const by = (id) => document.getElementById(id);
   const facts = JSON.parse(by("facts").textContent);
@@ -19,7 +20,7 @@
     "Three axes": "#op=max_pool&size=3x4x4&kernel=2&stride=2x1x2&padding=1x0x0&seed=7&at=5",
     "An error": "#op=max_pool&size=4x4&kernel=3&dilation=2&seed=1",
   };
-  let state, full, answer = null, places = {}, peeked = null, framework = "windowgrad", edited = null, playing = null, programs = {};
+  let state, full, answer = null, places = {}, peeked = null, framework = "windowgrad", edited = null, playing = null, programs = {}, known = [];
 
   // --- from a state to the page -------------------------------------------------------------------------------------
 
@@ -56,6 +57,8 @@
     places.output = view.output(answer);
     view.formula(answer);
     view.legend(full, answer);
+    programs = code.of(full, answer);
+    known = notes.about(facts, full, answer);
     showCode();
     showNotes();
     choose(state.at);
@@ -225,10 +228,8 @@
   // --- code and notes -----------------------------------------------------------------------------------------------
 
   function showCode() {
-    programs = code.of(full, answer);
-    const about = notes.about(facts, full, answer);
     for (const tab of by("tabs").children) {
-      const name = tab.dataset.framework, many = about.filter((entry) => NAMES[name].includes(entry.name)).length;
+      const name = tab.dataset.framework, many = known.filter((entry) => NAMES[name].includes(entry.name)).length;
       tab.setAttribute("aria-selected", String(name === framework));
       tab.tabIndex = name === framework ? 0 : -1;
       tab.querySelector("small").textContent = many ? ` ${many} known difference${many === 1 ? "" : "s"}` : "";
@@ -243,19 +244,38 @@
   }
 
   function showNotes() {
-    const about = notes.about(facts, full, answer);
     by("notes-words").textContent = state.op === "max_unpool" ? "Unpooling is not among the operators that windowgrad conform asks about."
-      : about.length ? "What other implementations are known to do otherwise with this operator, such options and such cells (from windowgrad conform)."
+      : known.length ? "What other implementations are known to do otherwise with this operator, such options and such cells (from windowgrad conform)."
         : "None of the implementations that windowgrad conform asks is known to do otherwise with this operator, such options and such cells.";
-    by("notes-list").replaceChildren(...about.map(note));
+    const shown = Object.values(NAMES).flat(), first = known.filter((entry) => shown.includes(entry.name)), rest = known.filter((entry) => !shown.includes(entry.name));
+    by("notes-list").replaceChildren(...together(first).map(note));
+    by("notes-more").hidden = !rest.length;
+    by("notes-more").querySelector("summary").textContent = `Other implementations (${together(rest).length})`;
+    by("notes-more").querySelector("ul").replaceChildren(...together(rest).map(note));
   }
 
-  function note(entry) {
-    const forwards = entry.checks.includes("forward"), what = forwards ? "" : `${entry.checks.join(" and ").replace("indices and gradient and", "indices, gradient and")}: `;
-    const [, link, rest] = /^(https:\S+?)(:? .*)?$/.exec(entry.reference) ?? [];
-    const where = link ? [element("a", { href: link, rel: "noreferrer" }, link.replace("https://", "")), rest ?? ""] : [entry.reference];
-    return element("li", { "data-known": entry.id }, element("b", { class: entry.kind }, `${entry.title} ${entry.kind}`), ` ${what}${entry.what}`,
-      element("small", {}, `${entry.title} ${entry.versions} · `, ...where));
+  /** Entries that say the same of several implementations, as one list each. */
+  function together(entries) {
+    const found = new Map();
+    for (const entry of entries) {
+      const key = JSON.stringify([entry.kind, entry.what, entry.checks]);
+      found.set(key, [...(found.get(key) ?? []), entry]);
+    }
+    return [...found.values()];
+  }
+
+  function note(entries) {
+    const [{ kind, what, checks }] = entries, about = checks.includes("forward") ? "" : `${spoken(checks)}: `;
+    const verb = entries.length === 1 ? kind : kind.replace(/(e?)s$/, "$1");
+    const where = entries.map((entry) => element("small", {}, `${entry.title} ${entry.versions} · `, ...reference(entry.reference)));
+    return element("li", { "data-known": entries.map((entry) => entry.id).join(" ") }, element("b", {}, `${spoken(entries.map((entry) => entry.title))} ${verb}`), ` ${about}${what}`, ...where);
+  }
+
+  const spoken = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
+
+  function reference(text) {
+    const [, link, rest] = /^(https:\S+?)(:? .*)?$/.exec(text) ?? [];
+    return link ? [element("a", { href: link, rel: "noreferrer" }, link.replace("https://", "")), rest ?? ""] : [text];
   }
 
   // --- once ---------------------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
-"use strict";
 /* What is asked: the settings of the page as a plain object, and as the words of an address.
 
 A state has the names of the library's arguments (see windows.js) and three of the page's own: `seed`, from which all cells are
 drawn that nobody has written; `at`, the chosen output; `back`, whose gradient is shown ("one" or "all" outputs). What is null
 is not written: cells, weight and indices then come from the seed, the cotangent is all ones, the stride is the default. */
 const states = (() => {
+  "use strict";
+
   const POOLS = ["max_pool", "min_pool", "avg_pool", "smooth_max_pool"];
   const OTHERS = ["conv", "conv_transpose", "max_unpool"];
   const TIES = ["first", "all", "split"], DUPLICATES = ["last", "add"], BACKS = ["one", "all"];
@@ -99,23 +100,24 @@ const states = (() => {
       full.weight = state.weight ?? drawnWeight(state.seed, state.kernel_size);
       full.stride = state.stride ?? usualStride(state);
     }
-    return state.op === "max_unpool" && !(state.cells && state.indices) ? unpooled(state, full) : full;
+    return state.op === "max_unpool" ? unpooled(state, full) : full;
   }
 
-  /** Cells and indices of an unpooling are the maxima of a drawn plane, and where they were. */
+  /** Cells and indices of an unpooling that nobody has written are the maxima of a drawn plane, and where they were. */
   function unpooled(state, full) {
-    const kernel = state.kernel_size, stride = state.stride ?? kernel;
-    const least = state.size.map((n, a) => (n - 1) * stride[a] + kernel[a] - state.padding[a][0] - state.padding[a][1]);
-    const size = least.map((n, axis) => state.output_size[axis] ?? n), pool = { ...defaults("max_pool", size.length) };
+    const kernel_size = state.kernel_size, stride = state.stride ?? kernel_size, { padding } = state;
+    const least = state.size.map((n, axis) => (n - 1) * stride[axis] + kernel_size[axis] - padding[axis][0] - padding[axis][1]);
+    const size = least.map((n, axis) => state.output_size[axis] ?? n), most = product(size);
+    full.output_size = state.output_size.every((n) => n === null) ? null : size;
+    const pool = { ...defaults("max_pool", size.length), size, kernel_size, stride, padding, cells: drawnCells(state.seed, size) };
+    let found = { values: full.cells, indices: full.cells.map((_, flat) => (flat < most ? flat : -1)) };
     try {
-      Object.assign(pool, { size, kernel_size: kernel, stride, padding: state.padding, cells: drawnCells(state.seed, size) });
-      const { out, values, indices } = windows.answer(pool);
-      if (String(out) !== String(state.size)) throw new Error("another size");
-      return { ...full, cells: state.cells ?? values, indices: state.indices ?? indices };
+      const pooled = windows.answer(pool);
+      if (String(pooled.out) === String(state.size)) found = pooled;
     } catch {
-      const most = product(size);
-      return { ...full, indices: state.indices ?? full.cells.map((_, flat) => (flat < most ? flat : -1)) };
+      // sizes that are wrong are told of when the unpooling itself is computed
     }
+    return { ...full, cells: state.cells ?? found.values, indices: state.indices ?? found.indices };
   }
 
   /** Written cells after a change of size: those that are still there are kept, new ones are drawn. */

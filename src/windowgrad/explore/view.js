@@ -1,6 +1,7 @@
-"use strict";
 /* What is seen of an answer: the grids, the chosen window on them, and what is told of it in words. */
 const view = (() => {
+  "use strict";
+
   const { element, exact, field, named, short } = draw;
   const { every, filled, flatOf, isIn, parts, placeOf } = states;
   const by = (id) => document.getElementById(id);
@@ -44,24 +45,16 @@ const view = (() => {
       return element("div", { class: `place ${kind}` }, element("span", {}, kind === "past" ? "×" : zero), element("small"));
     }, key);
     for (const [name, made] of places) {
-      const place = name.split(",").map(Number), box = made.querySelector("input");
-      if (box) draw.fill(box, exact(full.cells[flatOf(place, full.size)]));
-      if (box) fit(box);
+      const place = name.split(",").map(Number);
+      if (isIn(place, full.size)) draw.put(made, exact(full.cells[flatOf(place, full.size)]));
     }
     by("input-size").textContent = sized(full.size);
     return places;
   }
 
-  /** Long numbers are smaller. */
-  const fit = (box) => box.parentElement.classList.toggle("long", box.value.length > 3);
-
   function editable(id, size, cells, label) {
     const places = keeper(id)(every(size.length, 0), size, (place) => field(`${label} ${named(place)}`), label);
-    for (const [name, made] of places) {
-      const box = made.querySelector("input");
-      draw.fill(box, exact(cells[flatOf(name.split(",").map(Number), size)]));
-      fit(box);
-    }
+    for (const [name, made] of places) draw.put(made, exact(cells[flatOf(name.split(",").map(Number), size)]));
     return places;
   }
 
@@ -77,8 +70,7 @@ const view = (() => {
     const places = keeper("output-grid")(every(answer.out.length, 0), answer.out, () => element("button", { type: "button", class: "place cell out", tabindex: "-1" }));
     for (const [name, made] of places) {
       const place = name.split(",").map(Number), value = answer.values[flatOf(place, answer.out)];
-      made.textContent = short(value);
-      made.classList.toggle("long", made.textContent.length > 3);
+      draw.put(made, draw.tiny(value));
       made.setAttribute("aria-label", `Output ${named(place)}: ${exact(value)}`);
       made.title = `output ${named(place)} = ${exact(value)}`;
     }
@@ -159,6 +151,7 @@ const view = (() => {
     const hasWinners = /(max|min)_pool$/.test(full.op) && !full.op.endsWith("smooth_max_pool");
     const rows = [["seen", full.op === "conv_transpose" ? "adds to the output" : full.op === "max_unpool" ? "goes to the output" : "in the window"]];
     if (hasWinners) rows.push(["seen won", "winner"]);
+    if (full.op === "max_unpool") rows.push(["seen won", "arrives there"]);
     if (kinds.has("padding")) rows.push(["padding", `padding: ${padsCount(full) ? "counts as 0" : isPool ? "absent" : ""}`]);
     if (kinds.has("past")) rows.push(["past", "past the padding: counts as nothing"]);
     by("legend").replaceChildren(...rows.map(([kind, words]) => {
@@ -194,8 +187,7 @@ const view = (() => {
     const places = keeper(id)(every(size.length, 0), size, () => element("div", { class: "place cell number" }), "numbers");
     for (const [name, made] of places) {
       const value = values[flatOf(name.split(",").map(Number), size)];
-      made.textContent = short(value);
-      made.classList.toggle("long", made.textContent.length > 3);
+      draw.put(made, draw.tiny(value));
       made.classList.toggle("zero", value === 0);
       made.title = `${named(name.split(",").map(Number))}: ${exact(value)}`;
     }
