@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 
-ROOMS = dict.fromkeys(("cli", "demo", "pyramid", "warmup"), ("apps",))
+ROOMS = dict.fromkeys(("cli", "demo", "explore", "pyramid", "warmup"), ("apps",))
 ROOMS |= dict.fromkeys(("geometry", "params"), ("spec", "semantics", "api"))
 BELOW = ("api", "semantics", "errors")
 """Folders of tests for rooms that no folder mirrors: those of `ROOMS`, and all others."""

@@ -11,7 +11,8 @@ from windowgrad.conform.report.html import digest
 from windowgrad.explore.facts import facts
 
 FOLDER = Path(__file__).parent
-SCRIPTS = tuple("windows state draw controls view program code_torch code_jax code_onnx code notes page".split())
+PROGRAMS = ("program", "code_torch", "code_jax", "code_onnx", "code")
+SCRIPTS = ("windows", "state", "draw", "controls", "view", *PROGRAMS, "notes", "page")
 """In the order in which they need each other; each but the last defines one constant."""
 MARK = '<meta name="generator" content="windowgrad explore">'
 """By which a file is known as one of these pages."""

@@ -48,8 +48,9 @@ const states = (() => {
   const usualStride = (state) => (hasWeight(state.op) ? every(state.size.length, 1) : state.kernel_size);
 
   function defaults(op = "max_pool", rank = 2) {
+    const size = (op === "max_unpool" ? [5, 3, 2] : [9, 6, 4])[rank - 1];
     return {
-      op, size: every(rank, [9, 6, 4][rank - 1]), kernel_size: every(rank, op === "max_unpool" || rank === 3 ? 2 : 3),
+      op, size: every(rank, size), kernel_size: every(rank, op === "max_unpool" || rank === 3 ? 2 : 3),
       stride: null, padding: every(rank, [0, 0]), dilation: every(rank, 1), ceil_mode: false, count_include_pad: true,
       divisor_override: null, ties: usualTies(op), beta: 1,
       output_size: every(rank, op === "max_unpool" ? null : rank === 3 ? 2 : 4), output_padding: every(rank, 0),
@@ -220,9 +221,17 @@ const states = (() => {
     for (const part of hash.replace(/^#/, "").split("&").filter(Boolean)) {
       const [key, ...value] = part.split("=");
       if (words.has(key)) throw new Error(`${key}: is there twice`);
-      words.set(decodeURIComponent(key), decodeURIComponent(value.join("=")));
+      words.set(decoded(key), decoded(value.join("=")));
     }
     return words.size ? fromWords(words) : first();
+  }
+
+  function decoded(text) {
+    try {
+      return decodeURIComponent(text);
+    } catch {
+      return text;
+    }
   }
 
   function fromWords(words) {
@@ -231,10 +240,10 @@ const states = (() => {
       "output_size", "output_padding", "duplicates", "seed", "cells", "weight", "bias", "indices", "g", "at", "back"];
     for (const key of words.keys()) if (!known.includes(key)) throw new Error(`${key}: is not a setting`);
     const op = has("op") ? oneOf("op", text("op"), OPS) : "max_pool";
-    const size = has("size") ? text("size").split("x").map((part) => integer("size", part)) : null;
+    const size = has("size") ? text("size").split("x").map((part) => integer("size", part, text("size"))) : null;
     if (size && size.length > MOST_AXES) throw new Error(`size=${text("size")}: must have one to three axes`);
     const state = defaults(op, size ? size.length : 2), rank = state.size.length;
-    const axes = (key, name, one = (part) => integer(key, part)) => {
+    const axes = (key, name, one = (part) => integer(key, part, text(key))) => {
       if (has(key)) state[name] = entries(key, text(key), rank).map(one);
     };
     const choice = (key, name, allowed) => {
@@ -248,7 +257,7 @@ const states = (() => {
     axes("stride", "stride");
     axes("padding", "padding", (part) => padding(part));
     axes("dilation", "dilation");
-    axes("output_size", "output_size", (part) => (part === "-" ? null : integer("output_size", part)));
+    axes("output_size", "output_size", (part) => (part === "-" ? null : integer("output_size", part, text("output_size"))));
     axes("output_padding", "output_padding");
     if (has("ceil")) state.ceil_mode = oneOf("ceil", text("ceil"), ["0", "1"]) === "1";
     if (has("count_include_pad")) state.count_include_pad = oneOf("count_include_pad", text("count_include_pad"), ["0", "1"]) === "1";
@@ -280,8 +289,8 @@ const states = (() => {
     return found.length === 1 ? every(rank, found[0]) : found;
   }
 
-  function integer(key, text) {
-    if (!/^-?\d{1,6}$/.test(text)) throw new Error(`${key}=${text}: must be an integer`);
+  function integer(key, text, whole = text) {
+    if (!/^-?\d{1,6}$/.test(text)) throw new Error(`${key}=${whole}: must be an integer${whole === text ? "" : ", or one per axis such as 3x5"}`);
     return Number(text) + 0;
   }
 
