@@ -4,12 +4,15 @@ const controls = (() => {
   "use strict";
 
   const { element } = draw;
-  const OPERATORS = { max_pool: "Max", min_pool: "Min", avg_pool: "Mean", smooth_max_pool: "Smooth max", conv: "Convolution", conv_transpose: "Transposed conv", max_unpool: "Unpool" };
+  const OPERATORS = { max_pool: "Max", min_pool: "Min", avg_pool: "Mean", smooth_max_pool: "Smooth max", conv: "Convolution",
+    conv_transpose: "Transposed conv", max_unpool: "Unpool" };
   const WINDOWS = { sliding: "Sliding", adaptive: "Adaptive", global: "Global" };
   const AXES = { 1: "1-D", 2: "2-D", 3: "3-D" };
+  /** Name, title, and the side of a pair. */
   const ROWS = [
-    ["size", "size"], ["kernel_size", "kernel_size"], ["stride", "stride"], ["padding", "padding before", 0], ["padding", "padding after", 1],
-    ["dilation", "dilation"], ["output_size", "output_size"], ["output_padding", "output_padding"],
+    ["size", "size"], ["kernel_size", "kernel_size"], ["stride", "stride"],
+    ["padding", "padding before", 0], ["padding", "padding after", 1], ["dilation", "dilation"],
+    ["output_size", "output_size"], ["output_padding", "output_padding"],
   ];
   const HINTS = {
     ceil_mode: "A last window may hang over the end, if it starts before the end.",
@@ -39,15 +42,17 @@ const controls = (() => {
   }
 
   function build(state) {
-    const { base, windows } = states.parts(state.op), rank = state.size.length, has = new Set(["size", ...states.settings(state.op)]);
-    const focused = document.activeElement?.name;
+    const { base, windows } = states.parts(state.op), rank = state.size.length, focused = document.activeElement?.name;
+    const has = new Set(["size", ...states.settings(state.op)]);
+    const windowsOf = (name) => (states.POOLS.includes(name) ? windows : "sliding");
     const kinds = states.POOLS.includes(base)
       ? [choice("windows", "Windows", WINDOWS, windows, (kind) => change({ op: states.joined(base, kind) }))] : [];
     document.getElementById("choices").replaceChildren(
-      choice("op", "Operator", OPERATORS, base, (name) => change({ op: states.joined(name, states.POOLS.includes(name) ? windows : "sliding") })),
-      ...kinds, choice("rank", "Axes", AXES, rank, (count) => change({ rank: Number(count) })),
+      choice("op", "Operator", OPERATORS, base, (name) => change({ op: states.joined(name, windowsOf(name)) })),
+      ...kinds,
+      choice("rank", "Axes", AXES, rank, (count) => change({ rank: Number(count) })),
     );
-    const head = element("tr", {}, element("td"), ...AXES_NAMES(rank).map((name) => element("th", { scope: "col" }, name)));
+    const head = element("tr", {}, element("td"), ...axisNames(rank).map((name) => element("th", { scope: "col" }, name)));
     const rows = ROWS.filter(([name]) => has.has(name)).map((row) => axisRow(row, rank));
     const options = document.getElementById("options");
     options.replaceChildren(element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
@@ -56,13 +61,14 @@ const controls = (() => {
     if (focused) document.querySelector(`#choices [name="${focused}"]:checked`)?.focus();
   }
 
-  const AXES_NAMES = (rank) => Array.from({ length: rank }, (_, axis) => `axis ${axis}`);
+  const axisNames = (rank) => Array.from({ length: rank }, (_, axis) => `axis ${axis}`);
 
   // --- one entry per axis -------------------------------------------------------------------------------------------
 
   function axisRow([name, title, side], rank) {
-    const fields = AXES_NAMES(rank).map((axisName, axis) => {
-      const input = element("input", { type: "number", "aria-label": `${title}, ${axisName}`, "data-name": name, "data-axis": axis, "data-side": side });
+    const fields = axisNames(rank).map((axisName, axis) => {
+      const data = { "data-name": name, "data-axis": axis, "data-side": side };
+      const input = element("input", { type: "number", "aria-label": `${title}, ${axisName}`, ...data });
       if (name === "output_size") input.placeholder = "auto";
       input.addEventListener("input", () => entered(input));
       return element("td", {}, stepper(input, title, axisName));
@@ -72,7 +78,8 @@ const controls = (() => {
 
   function stepper(input, title, axisName) {
     const button = (sign, step) => {
-      const made = element("button", { type: "button", tabindex: "-1", "aria-label": `${step > 0 ? "Increase" : "Decrease"} ${title}, ${axisName}` }, sign);
+      const label = `${step > 0 ? "Increase" : "Decrease"} ${title}, ${axisName}`;
+      const made = element("button", { type: "button", tabindex: "-1", "aria-label": label }, sign);
       made.addEventListener("click", () => {
         input.value = Number(input.value || input.dataset.shown || 0) + step;
         entered(input);
@@ -124,7 +131,7 @@ const controls = (() => {
     return (name) => {
       const made = element("input", { type: "text", "data-name": name, placeholder, inputmode: "decimal", autocomplete: "off" });
       made.addEventListener("input", () => {
-        const value = made.value.trim() === "" ? null : read(made.value);
+        const isNone = made.value.trim() === "" && placeholder === "none", value = isNone ? null : read(made.value);
         made.setAttribute("aria-invalid", value === undefined);
         if (value !== undefined) change({ [name]: value });
       });
@@ -135,7 +142,8 @@ const controls = (() => {
   const whole = (entry) => (Number.isInteger(states.number(entry)) ? states.number(entry) : undefined);
 
   function beta(name) {
-    const made = text("", (entry) => states.number(entry))(name), slider = element("input", { type: "range", min: -4, max: 4, step: 0.25, "aria-label": "beta" });
+    const made = text("", (entry) => states.number(entry))(name);
+    const slider = element("input", { type: "range", min: -4, max: 4, step: 0.25, "aria-label": "beta" });
     slider.addEventListener("input", () => change({ beta: Number(slider.value) }));
     made.append(slider);
     return made;
@@ -164,8 +172,8 @@ const controls = (() => {
     }
     const slider = document.querySelector("#options [type=range]");
     if (slider && slider !== document.activeElement) slider.value = state.beta;
-    for (const [name, value] of [["op", states.parts(state.op).base], ["windows", states.parts(state.op).windows], ["rank", state.size.length]])
-      for (const input of document.querySelectorAll(`#choices [name="${name}"]`)) input.checked = input.value === String(value);
+    const { base, windows } = states.parts(state.op), chosen = { op: base, windows, rank: String(state.size.length) };
+    for (const input of document.querySelectorAll("#choices input")) input.checked = input.value === chosen[input.name];
   }
 
   return Object.freeze({ choice, show });

@@ -29,7 +29,8 @@ const draw = (() => {
   function tiny(value) {
     const size = Math.abs(value);
     if (!Number.isFinite(value) || Number.isInteger(value)) return short(value);
-    return short(size >= 100 ? Number(value.toFixed(0)) : size >= 0.001 ? Number(value.toFixed(size < 1 ? 3 : size < 10 ? 2 : 1)) : value, size < 0.001 ? 1 : 4);
+    return short(size >= 100 ? Number(value.toFixed(0)) : size >= 0.001
+      ? Number(value.toFixed(size < 1 ? 3 : size < 10 ? 2 : 1)) : value, size < 0.001 ? 1 : 4);
   }
 
   /** A number into a cell; long ones are smaller. */
@@ -91,13 +92,15 @@ const draw = (() => {
   // --- fields and keys ----------------------------------------------------------------------------------------------
 
   function field(label) {
-    const input = element("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", tabindex: "-1", "aria-label": label });
+    const input = element("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false",
+      tabindex: "-1", "aria-label": label });
     return element("div", { class: "place cell" }, input, element("small"));
   }
 
   /** Where a key leads from a place: the arrows along the last two axes, page keys along the first of three. */
   function moved(place, key, size) {
-    const steps = { ArrowLeft: [-1, 1], ArrowRight: [-1, -1], ArrowUp: [-2, 1], ArrowDown: [-2, -1], PageUp: [-3, 1], PageDown: [-3, -1] };
+    const steps = { ArrowLeft: [-1, 1], ArrowRight: [-1, -1], ArrowUp: [-2, 1], ArrowDown: [-2, -1], PageUp: [-3, 1],
+      PageDown: [-3, -1] };
     if (key === "Home") return size.map(() => 0);
     if (key === "End") return size.map((n) => n - 1);
     if (!(key in steps) || place.length + steps[key][0] < 0) return null;

@@ -43,9 +43,11 @@ const notes = (() => {
 
   /** The kind of the input; `large` is the least cell that is called so in the framework's dtype. */
   function group(state, answer, large) {
-    const { base } = parts(state.op), isPool = states.POOLS.includes(base), hasWinners = base === "max_pool" || base === "min_pool";
+    const { base } = parts(state.op), isPool = states.POOLS.includes(base), hasWinners = base === "max_pool"
+      || base === "min_pool";
     const cells = [...state.cells, ...(states.hasWeight(state.op) ? [...state.weight, state.bias ?? 0] : [])];
-    if (isPool && answer.values.some((_, o) => answer.window(o).places.every((place) => place.kind !== "cell"))) return "empty windows";
+    if (isPool && answer.values.some((_, o) => answer.window(o).places.every((place) =>
+      place.kind !== "cell"))) return "empty windows";
     if (cells.some(Number.isNaN)) return "NaN";
     if (cells.some((cell) => Math.abs(cell) === Infinity)) return "infinite";
     if (hasWinners) return new Set(state.cells.map((cell) => cell + 0)).size < state.cells.length ? "tied" : "tie-free";

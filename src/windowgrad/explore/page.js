@@ -20,13 +20,22 @@
     "Three axes": "#op=max_pool&size=3x4x4&kernel=2&stride=2x1x2&padding=1x0x0&seed=7&at=5",
     "An error": "#op=max_pool&size=4x4&kernel=3&dilation=2&seed=1",
   };
-  let state, full, answer = null, places = {}, peeked = null, framework = "windowgrad", edited = null, playing = null, programs = {}, known = [];
+  const NOT_ASKED = "Unpooling is not among the operators that windowgrad conform asks about.";
+  const SOME = "What other implementations are known to do otherwise with this operator, such options and such cells (from " +
+    "windowgrad conform).";
+  const NONE = "None of the implementations that windowgrad conform asks is known to do otherwise with this operator, such " +
+    "options and such cells.";
+  const MOST_PLACES = 1600;
+
+  let state, full, answer = null, programs = {}, known = [], places = {};
+  let peeked = null, framework = "windowgrad", edited = null, playing = null;
 
   // --- from a state to the page -------------------------------------------------------------------------------------
 
   function set(next) {
     state = next;
     peeked = null;
+    by("message").hidden = true;
     refresh();
     history.replaceState(null, "", states.written(state));
   }
@@ -36,7 +45,8 @@
     try {
       full = states.filled(state);
       answer = windows.answer(full);
-      if (answer.values.length > states.MOST_CELLS) throw new Error(`${answer.values.length} outputs: the page draws at most ${states.MOST_CELLS}`);
+      refuse("outputs", answer.values.length, states.MOST_CELLS);
+      refuse("cells with padding", view.many(full, answer), MOST_PLACES);
     } catch (error) {
       [answer, problem] = [null, error.message];
     }
@@ -46,10 +56,14 @@
     document.body.classList.toggle("wrong", problem !== null);
     controls.show(state, changed);
     for (const input of document.querySelectorAll("#backs input")) input.checked = input.value === state.back;
-    draw_();
+    drawAll();
   }
 
-  function draw_() {
+  function refuse(what, many, most) {
+    if (many > most) throw new Error(`${many} ${what}: the page draws at most ${most}`);
+  }
+
+  function drawAll() {
     const isDrawn = full.cells.length === states.product(full.size) && full.cells.length > 0;
     by("input-grid").hidden = !isDrawn;
     places = { input: isDrawn ? view.input(full, answer) : new Map(), output: new Map(), ...view.weight(full) };
@@ -73,7 +87,8 @@
     const cotangent = view.backward(full, answer, o, state.back === "all");
     places.cotangent = cotangent ?? new Map();
     draw.rove(places.output, states.placeOf(state.at, answer.out).join(","));
-    for (const name of ["input", "weight", "indices", "cotangent"]) if (places[name]) draw.rove(places[name], edited?.name === name ? edited.place : "");
+    for (const name of ["input", "weight", "indices", "cotangent"])
+      if (places[name]) draw.rove(places[name], edited?.name === name ? edited.place : "");
   }
 
   // --- changes ------------------------------------------------------------------------------------------------------
@@ -138,7 +153,7 @@
     go(states.flatOf(next, answer.out), true);
   }
 
-  const step = (by_) => answer && go((state.at + by_ + answer.values.length) % answer.values.length, false);
+  const step = (far) => answer && go((state.at + far + answer.values.length) % answer.values.length, false);
 
   function stop() {
     clearInterval(playing);
@@ -159,11 +174,15 @@
 
   // --- editing cells ------------------------------------------------------------------------------------------------
 
-  const GRIDS = { "input-grid": ["input", "cells"], "weight-grid": ["weight", "weight"], "indices-grid": ["indices", "indices"], "cotangent-grid": ["cotangent", "cotangent"] };
+  const GRIDS = {
+    "input-grid": ["input", "cells"], "weight-grid": ["weight", "weight"], "indices-grid": ["indices", "indices"],
+    "cotangent-grid": ["cotangent", "cotangent"],
+  };
 
-  function fieldOf(target) {
-    const root = target.closest?.(".drawn"), made = target.closest?.("[data-place]");
-    return root && made && root.id in GRIDS && target.matches("input") ? { root: root.id, name: GRIDS[root.id][0], place: made.dataset.place, input: target } : null;
+  function fieldOf(input) {
+    const root = input?.closest(".drawn"), made = input?.closest("[data-place]");
+    if (!made || !(root.id in GRIDS) || !input.matches("input")) return null;
+    return { root: root.id, name: GRIDS[root.id][0], place: made.dataset.place, input };
   }
 
   const sizeOf = (name) => ({ input: full.size, indices: full.size, weight: full.kernel_size, cotangent: answer?.out })[name];
@@ -181,7 +200,7 @@
     const at = fieldOf(event.target);
     if (!at) return;
     at.input.dataset.typed = "";
-    const value = states.number(at.input.value), isRight = value !== undefined && (at.name !== "indices" || Number.isInteger(value));
+    const value = states.number(at.input.value), isRight = at.name === "indices" ? Number.isInteger(value) : value !== undefined;
     at.input.setAttribute("aria-invalid", String(!isRight));
     if (isRight) write(at, value);
   }
@@ -216,7 +235,8 @@
 
   /** The keys for numbers that a telephone has no keys for: they go into the field that was edited last. */
   function put(word) {
-    const at = edited && edited.input.isConnected ? edited : fieldOf(by("input-grid").querySelector("input"));
+    const at = edited?.input.offsetParent ? edited : fieldOf(by("input-grid").querySelector("input"));
+    if (!at) return;
     const before = states.number(at.input.value) ?? 0, value = word === "sign" ? -before : states.number(word);
     delete at.input.dataset.typed;
     if (at.name === "indices" && !Number.isInteger(value)) return;
@@ -244,10 +264,9 @@
   }
 
   function showNotes() {
-    by("notes-words").textContent = state.op === "max_unpool" ? "Unpooling is not among the operators that windowgrad conform asks about."
-      : known.length ? "What other implementations are known to do otherwise with this operator, such options and such cells (from windowgrad conform)."
-        : "None of the implementations that windowgrad conform asks is known to do otherwise with this operator, such options and such cells.";
-    const shown = Object.values(NAMES).flat(), first = known.filter((entry) => shown.includes(entry.name)), rest = known.filter((entry) => !shown.includes(entry.name));
+    by("notes-words").textContent = state.op === "max_unpool" ? NOT_ASKED : known.length ? SOME : NONE;
+    const hasTab = (entry) => Object.values(NAMES).flat().includes(entry.name);
+    const first = known.filter(hasTab), rest = known.filter((entry) => !hasTab(entry));
     by("notes-list").replaceChildren(...together(first).map(note));
     by("notes-more").hidden = !rest.length;
     by("notes-more").querySelector("summary").textContent = `Other implementations (${together(rest).length})`;
@@ -267,8 +286,9 @@
   function note(entries) {
     const [{ kind, what, checks }] = entries, about = checks.includes("forward") ? "" : `${spoken(checks)}: `;
     const verb = entries.length === 1 ? kind : kind.replace(/(e?)s$/, "$1");
-    const where = entries.map((entry) => element("small", {}, `${entry.title} ${entry.versions} · `, ...reference(entry.reference)));
-    return element("li", { "data-known": entries.map((entry) => entry.id).join(" ") }, element("b", {}, `${spoken(entries.map((entry) => entry.title))} ${verb}`), ` ${about}${what}`, ...where);
+    const source = (entry) => element("small", {}, `${entry.title} ${entry.versions} · `, ...reference(entry.reference));
+    const who = element("b", {}, `${spoken(entries.map((entry) => entry.title))} ${verb}`);
+    return element("li", {}, who, ` ${about}${what}`, ...entries.map(source));
   }
 
   const spoken = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
@@ -306,7 +326,8 @@
 
   function tabs() {
     by("tabs").replaceChildren(...Object.entries(FRAMEWORKS).map(([name, title]) => {
-      const tab = element("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "program", "data-framework": name }, title, element("small"));
+      const named = { id: `tab-${name}`, "aria-controls": "program", "data-framework": name };
+      const tab = element("button", { type: "button", role: "tab", ...named }, title, element("small"));
       tab.addEventListener("click", () => {
         framework = name;
         if (answer) showCode();
@@ -324,11 +345,13 @@
 
   function start() {
     by("examples").append(...Object.entries(EXAMPLES).map(([title, hash]) => element("a", { href: hash }, title)));
-    by("backs").replaceChildren(controls.choice("back", "", { one: "of the chosen output", all: "of all outputs" }, "one", (back) => set({ ...state, back })));
+    const backs = { one: "of the chosen output", all: "of all outputs" };
+    by("backs").replaceChildren(controls.choice("back", "", backs, "one", (back) => set({ ...state, back })));
     tabs();
-    by("random").addEventListener("click", () => set({ ...state, seed: 1 + Math.floor(Math.random() * 9999), cells: null, weight: null, indices: null, cotangent: null }));
+    const drawn = { cells: null, weight: null, indices: null, cotangent: null };
+    by("random").addEventListener("click", () => set({ ...state, ...drawn, seed: 1 + Math.floor(Math.random() * 9999) }));
     by("reset").addEventListener("click", () => set(states.first()));
-    by("copy").addEventListener("click", () => copy(by("copy"), location.href));
+    by("copy").addEventListener("click", () => copy(by("copy"), location.href.split("#")[0] + states.written(state)));
     by("copy-code").addEventListener("click", () => copy(by("copy-code"), programs[framework].text));
     by("before").addEventListener("click", () => step(-1));
     by("after").addEventListener("click", () => step(1));

@@ -28,7 +28,8 @@ const program = (() => {
     const nested = (list, axes, indent) => {
       if (axes.length === 1) return brackets(shape.length > 1 ? list.map((text) => text.padStart(wide)) : list);
       const step = list.length / axes[0];
-      const inner = Array.from({ length: axes[0] }, (_, i) => nested(list.slice(i * step, (i + 1) * step), axes.slice(1), `${indent} `));
+      const inner = Array.from({ length: axes[0] }, (_, i) =>
+        nested(list.slice(i * step, (i + 1) * step), axes.slice(1), `${indent} `));
       return `[${inner.join(`,\n${indent} `)}]`;
     };
     const start = `${name} = ${make}(`;
@@ -40,7 +41,7 @@ const program = (() => {
   /** The state with its strides, and what several frameworks need to know of it. */
   function question(state, answer) {
     const { base, windows: kind } = parts(state.op), rank = state.size.length, isSliding = kind === "sliding";
-    const stride = state.stride ?? states.usualStride(state), isPool = POOLS.includes(base);
+    const stride = state.stride ?? states.usualStride(state), isPool = POOLS.includes(base), counts = state.count_include_pad;
     const over = every(rank, 0).map((_, axis) => (isSliding && isPool ? overhang(state, stride, answer.out, axis) : 0));
     const places = isPool ? answer.values.map((_, o) => answer.window(o).places) : [];
     return {
@@ -50,7 +51,7 @@ const program = (() => {
       isDilated: isSliding && state.dilation.some((d) => d > 1),
       hasOverhang: over.some(Boolean),
       hasEmpty: places.some((list) => list.every((place) => place.kind !== "cell")),
-      hasNothing: places.some((list) => list.every((place) => place.kind === "past" || (place.kind === "padding" && !state.count_include_pad))),
+      hasNothing: places.some((list) => list.every(({ kind: what }) => what === "past" || (what === "padding" && !counts))),
       hasStrange: [...state.cells, ...(states.hasWeight(state.op) ? state.weight : [])].some((cell) => !Number.isFinite(cell)),
       hasWinners: base === "max_pool" || base === "min_pool", isMin: base === "min_pool",
     };
@@ -58,7 +59,8 @@ const program = (() => {
 
   /** How far the last window reaches past the padding; below 0 where ceil mode leaves out windows that would fit. */
   function overhang(state, stride, out, axis) {
-    const [lo, hi] = state.padding[axis], reach = state.dilation[axis] * (state.kernel_size[axis] - 1) + 1, whole = state.size[axis] + lo + hi;
+    const reach = state.dilation[axis] * (state.kernel_size[axis] - 1) + 1;
+    const whole = state.size[axis] + state.padding[axis][0] + state.padding[axis][1];
     const over = (out[axis] - 1) * stride[axis] + reach - whole;
     return over > 0 || over + stride[axis] <= 0 ? over : 0;
   }
@@ -72,12 +74,13 @@ const program = (() => {
     if (q.kind !== "adaptive") return q;
     const bins = q.output_size.map((m, axis) => m ?? q.size[axis]), kernel = bins.map((m, axis) => q.size[axis] / m);
     if (!kernel.every(Number.isInteger)) return null;
-    const none = { padding: every(q.rank, [0, 0]), dilation: every(q.rank, 1), ceil_mode: false, divisor_override: null, count_include_pad: true };
-    return { ...q, ...none, kind: "sliding", kernel_size: kernel, stride: kernel };
+    const { padding, dilation: apart, ceil_mode, divisor_override, count_include_pad } = states.defaults(q.base, q.rank);
+    const usual = { padding, dilation: apart, ceil_mode, divisor_override, count_include_pad };
+    return { ...q, ...usual, kind: "sliding", kernel_size: kernel, stride: kernel };
   }
 
   const evenPadding = (q) => when(q.isPadded, `padding=${size(q.padding.map(([lo]) => lo))}`);
-  const dilation = (q, name = "dilation") => when(q.isDilated, `${name}=${size(q.dilation)}`);
+  const dilation = (q) => when(q.isDilated, `dilation=${size(q.dilation)}`);
 
   // --- remarks --------------------------------------------------------------------------------------------------------
 
@@ -92,20 +95,22 @@ const program = (() => {
     return `The values are the same. The gradient among equal cells is not: ties="${q.ties}" is asked for, ${who} ${does}.`;
   }
 
-  const emptyMax = (q, who) => when(q.hasEmpty, `A window without a real cell gives ${q.isMin ? "∞" : "−∞"} in ${who}, and 0 here.`);
+  const emptyMax = (q, who) =>
+    when(q.hasEmpty, `A window without a real cell gives ${q.isMin ? "∞" : "−∞"} in ${who}, and 0 here.`);
   const emptyMean = (q) => when(q.hasEmpty && !q.count_include_pad && q.divisor_override === null,
     "A window without a real cell gives 0 ÷ 0 by this program, and 0 here.");
   const emptySum = (q) => when(q.hasNothing, "A window in which nothing counts gives an infinity by this program, and 0 here.");
-  const strange = (q, who) => when(q.hasStrange,
-    `With NaN or infinities, ${who} may multiply them with zeros that are no cells, and give NaN; here a padded cell has no product.`);
+  const strange = (q, who) => when(q.hasStrange, `With NaN or infinities, ${who} may multiply them with zeros that are no cells, ` +
+    "and give NaN; here a padded cell has no product.");
 
   function duplicates(q) {
     const kept = q.indices.filter((i) => i >= 0), here = q.duplicates === "last" ? "the last is" : "they are added";
-    return when(new Set(kept).size < kept.length, `Two cells have the same index: which of them is kept is not said there; here ${here}.`);
+    return when(new Set(kept).size < kept.length,
+      `Two cells have the same index: which of them is kept is not said there; here ${here}.`);
   }
 
   return Object.freeze({
-    array, asWindows, brackets, call, dilation, duplicates, emptyMax, emptyMean, emptySum, evenPadding, lines, made, pairs, past, question,
-    refused, room, scalar, size, strange, ties, tuple, unless, when,
+    array, asWindows, brackets, call, dilation, duplicates, emptyMax, emptyMean, emptySum, evenPadding, lines, made, pairs, past,
+    question, refused, room, scalar, size, strange, ties, tuple, unless, when,
   });
 })();

@@ -110,7 +110,8 @@ const states = (() => {
     const least = state.size.map((n, axis) => (n - 1) * stride[axis] + kernel_size[axis] - padding[axis][0] - padding[axis][1]);
     const size = least.map((n, axis) => state.output_size[axis] ?? n), most = product(size);
     full.output_size = state.output_size.every((n) => n === null) ? null : size;
-    const pool = { ...defaults("max_pool", size.length), size, kernel_size, stride, padding, cells: drawnCells(state.seed, size) };
+    const pool = { ...defaults("max_pool", size.length), size, kernel_size, stride, padding,
+      cells: drawnCells(state.seed, size) };
     let found = { values: full.cells, indices: full.cells.map((_, flat) => (flat < most ? flat : -1)) };
     try {
       const pooled = windows.answer(pool);
@@ -138,7 +139,8 @@ const states = (() => {
     if (changes.size) next.cells = resized(state.cells, state.size, next.size, drawnCells(next.seed, next.size));
     if (changes.kernel_size)
       next.weight = resized(state.weight, state.kernel_size, next.kernel_size, drawnWeight(next.seed, next.kernel_size));
-    const geometry = ["op", "size", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "output_size", "output_padding"];
+    const geometry = ["op", "size", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "output_size",
+      "output_padding"];
     if (geometry.some((name) => name in changes)) Object.assign(next, { indices: null, cotangent: null });
     return next;
   }
@@ -150,7 +152,8 @@ const states = (() => {
     const before = settings(state.op), after = settings(op);
     if (op === "max_unpool" || state.op === "max_unpool") return { ...defaults(op, rank), seed, back };
     if (before.includes("kernel_size")) Object.assign(next, { kernel_size, padding, dilation });
-    if (before.includes("kernel_size")) next.stride = state.stride ?? (hasWeight(op) === hasWeight(state.op) ? null : usualStride(state));
+    if (before.includes("kernel_size")) next.stride = state.stride
+      ?? (hasWeight(op) === hasWeight(state.op) ? null : usualStride(state));
     if (before.includes("ceil_mode") && after.includes("ceil_mode")) next.ceil_mode = ceil_mode;
     if (hasWeight(op) && hasWeight(state.op)) Object.assign(next, { weight: state.weight, bias: state.bias });
     return next;
@@ -204,7 +207,8 @@ const states = (() => {
     put("output_size", "output_size", parts(state.op).windows === "adaptive" ? sizes : unusual("output_size", sizes));
     put("output_padding", "output_padding", unusual("output_padding", perAxis(state.output_padding)));
     put("duplicates", "duplicates", unusual("duplicates", state.duplicates));
-    if (!state.cells || (hasWeight(state.op) && !state.weight) || (has.has("indices") && !state.indices)) put("seed", null, state.seed);
+    if (!state.cells || (hasWeight(state.op) && !state.weight) || (has.has("indices") && !state.indices)) put("seed", null,
+      state.seed);
     put("cells", null, state.cells && listed(state.cells));
     put("weight", "weight", state.weight && listed(state.weight));
     put("bias", "bias", state.bias === null ? null : numbered(state.bias));
@@ -236,7 +240,8 @@ const states = (() => {
 
   function fromWords(words) {
     const has = (key) => words.has(key), text = (key) => words.get(key);
-    const known = ["op", "size", "kernel", "stride", "padding", "dilation", "ceil", "count_include_pad", "divisor", "ties", "beta",
+    const known = ["op", "size", "kernel", "stride", "padding", "dilation", "ceil", "count_include_pad", "divisor", "ties",
+      "beta",
       "output_size", "output_padding", "duplicates", "seed", "cells", "weight", "bias", "indices", "g", "at", "back"];
     for (const key of words.keys()) if (!known.includes(key)) throw new Error(`${key}: is not a setting`);
     const op = has("op") ? oneOf("op", text("op"), OPS) : "max_pool";
@@ -260,7 +265,8 @@ const states = (() => {
     axes("output_size", "output_size", (part) => (part === "-" ? null : integer("output_size", part, text("output_size"))));
     axes("output_padding", "output_padding");
     if (has("ceil")) state.ceil_mode = oneOf("ceil", text("ceil"), ["0", "1"]) === "1";
-    if (has("count_include_pad")) state.count_include_pad = oneOf("count_include_pad", text("count_include_pad"), ["0", "1"]) === "1";
+    if (has("count_include_pad")) state.count_include_pad = oneOf("count_include_pad", text("count_include_pad"),
+      ["0", "1"]) === "1";
     if (has("divisor")) state.divisor_override = integer("divisor", text("divisor"));
     if (has("beta")) state.beta = real("beta", text("beta"));
     if (has("bias")) state.bias = real("bias", text("bias"));
@@ -279,7 +285,8 @@ const states = (() => {
   function checkCounts(state) {
     const many = (n) => `${n} number${n === 1 ? "" : "s"}`;
     if (product(state.size) > MOST_CELLS) throw new Error(`size=${state.size.join("x")}: the page draws at most ${MOST_CELLS} cells`);
-    for (const [key, cells, size] of [["cells", state.cells, state.size], ["indices", state.indices, state.size], ["weight", state.weight, state.kernel_size]])
+    for (const [key, cells, size] of [["cells", state.cells, state.size], ["indices", state.indices, state.size],
+      ["weight", state.weight, state.kernel_size]])
       if (cells && cells.length !== product(size)) throw new Error(`${key}: has ${many(cells.length)}, must have ${product(size)}`);
   }
 
@@ -290,7 +297,8 @@ const states = (() => {
   }
 
   function integer(key, text, whole = text) {
-    if (!/^-?\d{1,6}$/.test(text)) throw new Error(`${key}=${whole}: must be an integer${whole === text ? "" : ", or one per axis such as 3x5"}`);
+    const more = whole === text ? "" : ", or one per axis such as 3x5";
+    if (!/^-?\d{1,6}$/.test(text)) throw new Error(`${key}=${whole}: must be an integer${more}`);
     return Number(text) + 0;
   }
 
@@ -312,7 +320,8 @@ const states = (() => {
   }
 
   return Object.freeze({
-    POOLS, OTHERS, TIES, DUPLICATES, MOST_CELLS, changed, defaults, every, filled, first, flatOf, hasWeight, isIn, joined, number,
+    POOLS, OTHERS, TIES, DUPLICATES, MOST_CELLS, changed, defaults, every, filled, first, flatOf, hasWeight, isIn, joined,
+      number,
     numbered, parts, placeOf, product, read, same, settings, usualStride, withOp, withRank, written,
   });
 })();

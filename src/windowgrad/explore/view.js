@@ -3,7 +3,7 @@ const view = (() => {
   "use strict";
 
   const { element, exact, field, named, short } = draw;
-  const { every, filled, flatOf, isIn, parts, placeOf } = states;
+  const { every, flatOf, isIn, parts, placeOf } = states;
   const by = (id) => document.getElementById(id);
   const keepers = new Map();
   const LISTED = 12;
@@ -20,8 +20,14 @@ const view = (() => {
     if (!answer || parts(full.op).windows !== "sliding" || full.op === "conv_transpose" || full.op === "max_unpool")
       return [zero, full.size];
     const low = full.padding.map(([before]) => -before), high = full.size.map((n, axis) => n + full.padding[axis][1]);
-    for (const place of answer.window(answer.values.length - 1).places) place.at.forEach((i, axis) => (high[axis] = Math.max(high[axis], i + 1)));
-    return [low, high];
+    const last = answer.window(answer.values.length - 1).places.at(-1).at;
+    return [low, high.map((end, axis) => Math.max(end, last[axis] + 1))];
+  }
+
+  /** How many places are drawn for the input. */
+  function many(full, answer) {
+    const [low, high] = extent(full, answer);
+    return states.product(high.map((end, axis) => end - low[axis]));
   }
 
   function kindOf(place, full) {
@@ -63,11 +69,13 @@ const view = (() => {
     by("indices").hidden = full.op !== "max_unpool";
     by("weight-size").textContent = sized(full.kernel_size);
     if (full.op === "max_unpool") return { indices: editable("indices-grid", full.size, full.indices, "Index of cell") };
-    return states.hasWeight(full.op) && full.weight.length ? { weight: editable("weight-grid", full.kernel_size, full.weight, "Weight") } : {};
+    return states.hasWeight(full.op) && full.weight.length
+      ? { weight: editable("weight-grid", full.kernel_size, full.weight, "Weight") } : {};
   }
 
   function output(answer) {
-    const places = keeper("output-grid")(every(answer.out.length, 0), answer.out, () => element("button", { type: "button", class: "place cell out", tabindex: "-1" }));
+    const places = keeper("output-grid")(every(answer.out.length, 0), answer.out,
+      () => element("button", { type: "button", class: "place cell out", tabindex: "-1" }));
     for (const [name, made] of places) {
       const place = name.split(",").map(Number), value = answer.values[flatOf(place, answer.out)];
       draw.put(made, draw.tiny(value));
@@ -80,18 +88,19 @@ const view = (() => {
 
   /** Marks the window of an output on the input, and the output itself. */
   function mark(places, full, answer, o) {
-    const seen = answer.window(o), at = new Map(seen.places.map((place) => [place.at.join(","), place])), winners = new Set(seen.winners);
+    const seen = answer.window(o), at = new Map(seen.places.map((place) => [place.at.join(","), place]));
+    const winners = new Set(seen.winners), chosen = seen.at.join(",");
     for (const [name, made] of places.input) {
       const place = at.get(name), won = place && place.flat !== null && winners.has(place.flat);
       made.classList.toggle("seen", Boolean(place));
       made.classList.toggle("won", Boolean(won));
       made.querySelector("small").textContent = place ? beside(place, full) : "";
-      const box = made.querySelector("input");
-      if (box) box.setAttribute("aria-label", `Cell ${named(name.split(",").map(Number))}${place ? ", in the window" : ""}${won ? ", winner" : ""}`);
+      const words = `Cell ${named(name.split(",").map(Number))}${place ? ", in the window" : ""}${won ? ", winner" : ""}`;
+      made.querySelector("input")?.setAttribute("aria-label", words);
     }
     for (const [name, made] of places.output) {
-      made.classList.toggle("chosen", name === seen.at.join(","));
-      if (name === seen.at.join(",")) made.setAttribute("aria-current", "true");
+      made.classList.toggle("chosen", name === chosen);
+      if (name === chosen) made.setAttribute("aria-current", "true");
       else made.removeAttribute("aria-current");
     }
     markWeight(places, seen);
@@ -115,48 +124,54 @@ const view = (() => {
   function told(full, answer, seen, o) {
     const kinds = (kind) => seen.places.filter((place) => place.kind === kind).length, lines = [];
     const cells = kinds("cell"), padded = kinds("padding"), past = kinds("past");
-    const what = full.op === "conv_transpose" ? "adds to it" : full.op === "max_unpool" ? "has this index" : "seen";
-    lines.push(`${counted(cells, "cell")} ${what === "seen" ? what : cells === 1 ? what : what.replace("adds", "add").replace("has", "have")}`);
+    const what = { conv_transpose: ["adds to it", "add to it"], max_unpool: ["has this index", "have this index"] }[full.op];
+    lines.push(`${counted(cells, "cell")} ${what ? what[cells === 1 ? 0 : 1] : "seen"}`);
     if (padded) lines.push(`${padded} padded (${padsCount(full) ? "count as 0" : "absent"})`);
     if (past) lines.push(`${past} past the padding (count as nothing)`);
     if (seen.divisor !== null) lines.push(`divisor ${exact(seen.divisor)}`);
-    const parts_ = [element("h3", {}, `Output ${named(seen.at)} = ${exact(rounded(seen.value))}`), element("p", { class: "words" }, seen.words), element("p", { class: "counts" }, lines.join(" · "))];
-    if (seen.winners.length && full.op !== "max_unpool")
-      parts_.push(element("p", {}, `${seen.winners.length === 1 ? "Winner: cell" : "Winners: cells"} ${listed(seen.winners.map((flat) => named(placeOf(flat, full.size))))}.`));
-    parts_.push(element("p", {}, givenBack(full, answer, o)));
-    return parts_;
+    const winners = listed(seen.winners.map((flat) => named(placeOf(flat, full.size))));
+    const won = `${seen.winners.length === 1 ? "Winner: cell" : "Winners: cells"} ${winners}.`;
+    return [
+      element("h3", {}, `Output ${named(seen.at)} = ${exact(rounded(seen.value))}`),
+      element("p", { class: "words" }, seen.words),
+      element("p", { class: "counts" }, lines.join(" · ")),
+      ...(seen.winners.length && full.op !== "max_unpool" ? [element("p", {}, won)] : []),
+      element("p", {}, givenBack(full, answer, o)),
+    ];
   }
 
   const rounded = (value) => (Number.isFinite(value) && value ? Number(value.toPrecision(8)) : value);
-  const listed = (words) => words.slice(0, LISTED).join(", ") + (words.length > LISTED ? ` and ${words.length - LISTED} more` : "");
+  const more = (words) => (words.length > LISTED ? ` and ${words.length - LISTED} more` : "");
+  const listed = (words) => words.slice(0, LISTED).join(", ") + more(words);
 
   function givenBack(full, answer, o) {
-    const given = answer.gives(o).x.filter(({ value }) => value !== 0), where = given.map(({ flat }) => named(placeOf(flat, full.size)));
+    const given = answer.gives(o).x.filter(({ value }) => value !== 0);
+    const where = given.map(({ flat }) => named(placeOf(flat, full.size))), to = given.length > 1 ? "each of the cells" : "cell";
     if (!given.length) return "A gradient of 1 here reaches no cell of the input.";
     if (given.every(({ value }) => value === given[0].value))
-      return `A gradient of 1 here gives ${short(given[0].value, 4)} to ${given.length > 1 ? "each of the cells" : "cell"} ${listed(where)}.`;
+      return `A gradient of 1 here gives ${short(given[0].value, 4)} to ${to} ${listed(where)}.`;
     return `A gradient of 1 here gives ${listed(given.map(({ value }, i) => `${short(value)} to ${where[i]}`))}.`;
   }
 
   function formula(answer) {
-    by("formula").replaceChildren(...answer.formula.map((text, axis) => element("p", {}, element("b", {}, `axis ${axis}`), ` ${text}`)));
+    by("formula").replaceChildren(...answer.formula.map((text, axis) =>
+      element("p", {}, element("b", {}, `axis ${axis}`), ` ${text}`)));
   }
 
   function legend(full, answer) {
-    const kinds = new Set(), isPool = states.POOLS.includes(parts(full.op).base), [low, high] = extent(full, answer);
-    if (low.some((i) => i < 0) || full.size.some((n, axis) => high[axis] > n)) {
-      if (full.padding.some((pad) => pad.some(Boolean))) kinds.add("padding");
-      if (full.size.some((n, axis) => high[axis] > n + full.padding[axis][1])) kinds.add("past");
-    }
-    const hasWinners = /(max|min)_pool$/.test(full.op) && !full.op.endsWith("smooth_max_pool");
-    const rows = [["seen", full.op === "conv_transpose" ? "adds to the output" : full.op === "max_unpool" ? "goes to the output" : "in the window"]];
-    if (hasWinners) rows.push(["seen won", "winner"]);
-    if (full.op === "max_unpool") rows.push(["seen won", "arrives there"]);
-    if (kinds.has("padding")) rows.push(["padding", `padding: ${padsCount(full) ? "counts as 0" : isPool ? "absent" : ""}`]);
-    if (kinds.has("past")) rows.push(["past", "past the padding: counts as nothing"]);
+    const [low, high] = extent(full, answer), isOutside = low.some((i) => i < 0) || full.size.some((n, axis) => high[axis] > n);
+    const isPadded = isOutside && full.padding.some((pad) => pad.some(Boolean));
+    const isPast = isOutside && full.size.some((n, axis) => high[axis] > n + full.padding[axis][1]);
+    const seen = { conv_transpose: "adds to the output", max_unpool: "has its index" }[full.op] ?? "in the window";
+    const rows = [["seen", seen]];
+    if (states.settings(full.op).includes("ties")) rows.push(["seen won", "winner"]);
+    if (full.op === "max_unpool") rows.push(["seen won", "arrives"]);
+    if (isPadded) rows.push(["padding", `padding: ${padsCount(full) ? "counts as 0" : "absent"}`]);
+    if (isPast) rows.push(["past", "past the padding: counts as nothing"]);
     by("legend").replaceChildren(...rows.map(([kind, words]) => {
       const sign = kind === "past" ? "×" : kind === "padding" && padsCount(full) ? "0" : "";
-      return element("li", {}, element("i", { class: `place ${/seen/.test(kind) ? "cell " : ""}${kind}`, "aria-hidden": "true" }, sign), words);
+      const look = `place ${kind.startsWith("seen") ? "cell " : ""}${kind}`;
+      return element("li", {}, element("i", { class: look, "aria-hidden": "true" }, sign), words);
     }));
   }
 
@@ -167,10 +182,12 @@ const view = (() => {
     const x = isWhole ? answer.back.x : spread(given.x, full.cells.length);
     numbers("gradient-grid", full.size, x);
     by("weight-back").hidden = !states.hasWeight(full.op);
-    if (states.hasWeight(full.op)) numbers("weight-gradient-grid", full.kernel_size, isWhole ? answer.back.weight : spread(given.weight, full.weight.length));
-    const extra = ["bias", "beta"].map((name) => [name, isWhole ? answer.back[name] : given[name]]).filter(([, value]) => value !== null && value !== undefined);
+    if (states.hasWeight(full.op))
+      numbers("weight-gradient-grid", full.kernel_size, isWhole ? answer.back.weight : spread(given.weight, full.weight.length));
+    const extra = ["bias", "beta"].map((name) => [name, (isWhole ? answer.back : given)[name]]).filter(([, value]) => value !== null);
     const others = extra.map(([name, value]) => ` Gradient of ${name}: ${short(value, 5)}.`).join("");
-    by("back-words").textContent = (isWhole ? "Every output has a gradient, which you can change; each cell gets the sum of what its outputs give it."
+    by("back-words").textContent = (isWhole
+      ? "Every output has a gradient, which you can change; each cell gets the sum of what its outputs give it."
       : "A gradient of 1 at the chosen output, and where it goes.") + others;
     if (isWhole) return editable("cotangent-grid", answer.out, full.cotangent ?? one.map(() => 1), "Gradient at output");
     numbers("cotangent-grid", answer.out, one);
@@ -193,5 +210,5 @@ const view = (() => {
     }
   }
 
-  return Object.freeze({ backward, formula, input, legend, mark, output, told, weight });
+  return Object.freeze({ backward, formula, input, legend, many, mark, output, told, weight });
 })();
