@@ -1,6 +1,6 @@
 """Take the pictures of docs/explore.md: the window explorer on a wide screen, and on a telephone in the dark.
 
-    python tools/explorer_pictures.py    writes docs/explorer.png and docs/explorer-phone.png; needs Chromium (`make browser`)
+python tools/explorer_pictures.py    writes docs/explorer.png and docs/explorer-phone.png; needs Chromium (`make browser`)
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from support.browser import browser  # noqa: E402  # it is below the folder just named
-
 from windowgrad.explore.page import html  # noqa: E402  # sorted with the one above
 
 
@@ -32,7 +31,12 @@ class Picture(NamedTuple):
 PICTURES = (
     Picture("explorer.png", 1280, 730, "light", "#op=max_pool&size=6x6&kernel=3&stride=2&padding=1&ceil=1&seed=5&at=11"),
     Picture(
-        "explorer-phone.png", 400, 800, "dark", "#op=conv&size=5x5&kernel=3&padding=1&weight=1,0,-1,2,0,-2,1,0,-1&seed=8&at=6", "#input"
+        "explorer-phone.png",
+        400,
+        800,
+        "dark",
+        "#op=conv&size=5x5&kernel=3&padding=1&weight=1,0,-1,2,0,-2,1,0,-1&seed=8&at=6",
+        "#input",
     ),
 )
 

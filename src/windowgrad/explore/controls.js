@@ -38,7 +38,8 @@ const controls = (() => {
       input.addEventListener("change", () => chosen(key));
       return element("label", {}, input, element("span", {}, word));
     });
-    return element("fieldset", { class: "choice" }, element("legend", {}, title), element("div", {}, ...made));
+    const head = title ? [element("legend", {}, title)] : [];
+    return element("fieldset", { class: "choice" }, ...head, element("div", {}, ...made));
   }
 
   function build(state) {

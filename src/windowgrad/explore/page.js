@@ -28,7 +28,7 @@
   const MOST_PLACES = 1600;
 
   let state, full, answer = null, programs = {}, known = [], places = {};
-  let peeked = null, framework = "windowgrad", edited = null, playing = null;
+  let peeked = null, framework = "windowgrad", edited = null, playing = null, remembering = null;
 
   // --- from a state to the page -------------------------------------------------------------------------------------
 
@@ -37,7 +37,13 @@
     peeked = null;
     by("message").hidden = true;
     refresh();
-    history.replaceState(null, "", states.written(state));
+    remember();
+  }
+
+  /** The address follows when a reader pauses: browsers refuse more than a few changes in a second. */
+  function remember() {
+    clearTimeout(remembering);
+    remembering = setTimeout(() => history.replaceState(null, "", states.written(state)), 200);
   }
 
   function refresh() {
@@ -104,6 +110,7 @@
 
   function load() {
     by("message").hidden = true;
+    clearTimeout(remembering);
     stop();
     try {
       state = states.read(location.hash);
@@ -122,7 +129,7 @@
     state.at = o;
     peeked = null;
     choose(o);
-    history.replaceState(null, "", states.written(state));
+    remember();
     if (focus) places.output.get(states.placeOf(o, answer.out).join(",")).focus();
   }
 
@@ -200,7 +207,8 @@
     const at = fieldOf(event.target);
     if (!at) return;
     at.input.dataset.typed = "";
-    const value = states.number(at.input.value), isRight = at.name === "indices" ? Number.isInteger(value) : value !== undefined;
+    const value = states.number(at.input.value), isIndex = Number.isInteger(value) && Math.abs(value) < 1e6;
+    const isRight = at.name === "indices" ? isIndex : value !== undefined;
     at.input.setAttribute("aria-invalid", String(!isRight));
     if (isRight) write(at, value);
   }
@@ -269,6 +277,7 @@
     const first = known.filter(hasTab), rest = known.filter((entry) => !hasTab(entry));
     by("notes-list").replaceChildren(...together(first).map(note));
     by("notes-more").hidden = !rest.length;
+    by("notes-more").open = !first.length;
     by("notes-more").querySelector("summary").textContent = `Other implementations (${together(rest).length})`;
     by("notes-more").querySelector("ul").replaceChildren(...together(rest).map(note));
   }
