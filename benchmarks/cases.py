@@ -50,8 +50,16 @@ class Case:
         return f"{self.op} {self.rule} {self.place}"
 
     @property
-    def series(self) -> str:
-        return f"{self.op} pooling"
+    def group(self) -> str:
+        """Of which line of the plot it is a part."""
+        if self.op in COMPOSED:
+            return "smooth maximum, p-norm" if self.op in ("smooth", "lp") else "minimum, masked pooling"
+        if self.dtype == "uint8":
+            return "max of uint8 pictures"
+        if not isinstance(self.geometry, Sliding):
+            return "max, mean: global, adaptive"
+        kind = {1: "signals", 2: "channels last" if self.last else "images"}.get(self.geometry.rank, "volumes")
+        return f"max, mean: {kind}"
 
     def described(self) -> dict[str, Any]:
         layout = "channels last" if self.last else "channels first"

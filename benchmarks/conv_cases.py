@@ -16,6 +16,14 @@ from windowgrad.params import ConvParams, TransposeParams
 
 Array = np.ndarray[Any, Any]
 
+SPECIAL = {
+    "U-Net up": "transposed (U-Net)",
+    "volume": "volume, audio",
+    "audio": "volume, audio",
+    "filter": "filters of one channel",
+}
+"""Those that are no layers of the two networks: their groups in the plot."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -41,8 +49,12 @@ class Case:
         return f"{self.net} {self.ins}→{self.outs} {kind}, {'×'.join(map(str, self.size))}{other}"
 
     @property
-    def series(self) -> str:
-        return "batch 16" if self.batch == 16 else "batch 1 (volume: 2)"
+    def group(self) -> str:
+        """Of which line of the plot it is a part."""
+        if self.net in SPECIAL:
+            return SPECIAL[self.net]
+        kind = "depthwise" if self.groups > 1 else "1×1" if math.prod(self.kernel) == 1 else "3×3 and larger"
+        return f"{kind}, {'one image' if self.batch == 1 else 'batches'}"
 
     @property
     def name(self) -> str:

@@ -49,7 +49,7 @@ def rate(name: str, row: report.Row) -> str:
 
 
 VIEW = report.View(
-    subject="convolution, speed-up over the fastest peer",
+    title="Convolution",
     times=(OURS, *PEERS),
     columns={
         f"{OURS} GF/s": lambda row: rate(OURS, row),
@@ -57,7 +57,6 @@ VIEW = report.View(
         **report.SPEEDUPS,
         "of peak": lambda row: f"{1 / row.over_floor:.0%}",
     },
-    colours={"batch 1 (volume: 2)": "#2f6db3", "batch 16": "#e08a1e"},
     work="flops",
     packages=("torch", "onnxruntime", "openvino", "scipy"),
 )

@@ -34,18 +34,9 @@ from windows import measured as also
 TIED = 1e-5  # the part of a peer's gradient that may lie elsewhere: equal maxima, of which JAX may take another
 
 VIEW = report.View(
-    subject="speed-up over the fastest peer",
+    title="Pooling",
     times=(OURS, *PEERS, FLOOR),
     columns=report.SPEEDUPS | {"time over floor": lambda row: report.times(row.over_floor)},
-    colours={
-        "max pooling": "#2f6db3",
-        "avg pooling": "#e08a1e",
-        "smooth pooling": "#3f9c5a",
-        "lp pooling": "#8a5ab0",
-        "min pooling": "#7fb2e5",
-        "masked max pooling": "#1c4068",
-        "masked avg pooling": "#8a5a1c",
-    },
     work="bytes",
     packages=("torch", "jax", "onnxruntime"),
 )

@@ -1,8 +1,7 @@
-"""What is shown of the measurements: lines, a table, a JSON file. Where the benchmarks differ stands in their View."""
+"""What is shown of the measurements: lines and a table. Where the benchmarks differ stands in their View."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
@@ -15,24 +14,20 @@ from typing import Any, Protocol
 from allocators import DEFAULT, WARM
 from rich.table import Table
 
-from windowgrad.saving import replacing
-
 OURS, FLOOR = "windowgrad", "floor"
 
 
 class Case(Protocol):
-    """What is measured. In the plot those of one `place` stand together, with a panel per `rule` and a colour per `series`."""
+    """What is measured. In the plot those of one `group` and `rule` are one line."""
 
-    rule: str
+    @property
+    def rule(self) -> str: ...
 
     @property
     def name(self) -> str: ...
 
     @property
-    def place(self) -> str: ...
-
-    @property
-    def series(self) -> str: ...
+    def group(self) -> str: ...
 
     def described(self) -> dict[str, Any]:
         """For the JSON file."""
@@ -50,6 +45,10 @@ class Row:
     def times(self) -> dict[str, float]:
         """What is shown where there is room for one: kernels beside kernels, without the page faults of the default."""
         return self.settings.get(WARM) or self.settings[DEFAULT]
+
+    @property
+    def peers(self) -> list[str]:
+        return [name for name in self.times if name not in (OURS, FLOOR)]
 
     @property
     def fastest(self) -> str | None:
@@ -79,10 +78,9 @@ def fastest(times: dict[str, float]) -> str | None:
 class View:
     """How one benchmark shows its rows."""
 
-    subject: str  # what the plot is about, such as "speed-up over the fastest peer"
+    title: str
     times: tuple[str, ...]  # the columns of milliseconds
     columns: dict[str, Callable[[Row], str]]  # those after them
-    colours: dict[str, str]  # of the series, in their order
     work: str  # what the work counts
     packages: tuple[str, ...]  # whose versions matter
 
@@ -138,29 +136,6 @@ def table(view: View, rows: list[Row], threads: int) -> Table:
         cells = [milliseconds(row.times.get(name)) for name in view.times]
         shown.add_row(row.case.name, *cells, *(cell(row) for cell in view.columns.values()))
     return shown
-
-
-# --- files -------------------------------------------------------------------------------------------------------
-
-
-def write_json(view: View, rows: list[Row], path: Path, threads: int, extra: dict[str, Any]) -> None:
-    content = {"measured_with": surroundings(view, threads)} | extra | {"rows": [record(view, row) for row in rows]}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
-        file.write((json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
-
-
-def record(view: View, row: Row) -> dict[str, Any]:
-    return row.case.described() | {
-        view.work: row.work,
-        "milliseconds": {
-            allocator: {name: round(seconds * 1e3, 5) for name, seconds in times.items()}
-            for allocator, times in row.settings.items()
-        },
-        "fastest_peer": row.fastest,
-        "speedup": {allocator: (ratio := row.over(allocator=allocator)) and round(ratio, 4) for allocator in row.settings},
-        "over_floor": round(row.over_floor, 4),
-    }
 
 
 def surroundings(view: View, threads: int) -> dict[str, Any]:

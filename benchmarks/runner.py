@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shlex
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import report
+import stored
 import torch
 from allocators import DEFAULT, FEW, WARM, Timed, Worker, faults
 from plot import write_plot
@@ -125,11 +128,13 @@ def show(benchmark: Benchmark, rows: list[report.Row], complete: bool, options: 
     also = benchmark.also() if complete else {}
     for name, value in also.items():
         console.print(f"{name}: {', '.join(f'{key} {number}' for key, number in value.items())}", highlight=False)
+    view, command = benchmark.view, f"python benchmarks/{benchmark.name}.py {shlex.join(sys.argv[1:])}".strip()
+    done = stored.Run(view.title, command, report.surroundings(view, options.threads), view.work, rows, also)
     if path := options.json or (complete and default(benchmark, "json")):
-        report.write_json(benchmark.view, rows, path, options.threads, also)
+        stored.write(done, path)
         console.print(f"wrote {path}", markup=False, soft_wrap=True)
     if path := options.plot or (complete and default(benchmark, "png")):
-        write_plot(benchmark.view, rows, path, options.threads)
+        write_plot([done], path)
         console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 

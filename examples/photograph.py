@@ -9,12 +9,15 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from PIL import Image
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_sample_image
@@ -24,6 +27,9 @@ from windowgrad.saving import replacing
 
 EDGE = np.array([[1, 0, -1], [2, 0, -2], [1, 0, -1]])[None, None]
 TENT = np.array([[1, 2, 1], [2, 4, 2], [1, 2, 1]])[None, None]
+
+WINDOWS = {(0, 0): "tab:orange", (1, 2): "tab:blue", (2, 3): "tab:green", (4, 5): "tab:purple"}
+"""The windows that are drawn, by their output: one in a corner, two that share a cell, one at the edge."""
 
 CROP = (slice(124, 134), slice(306, 320))
 """A piece of the photograph small enough for exact arithmetic and for a drawing of its cells."""
@@ -77,7 +83,7 @@ def run(picture: Path, console: Console) -> None:
             error = f"{float(max(abs(Fraction(float(a)) - b) for a, b in zip(inexact.flat, exact.flat, strict=True))):.0e}"
         table.add_row(step.code, _by(outputs[step.code]), _by(inexact), exactly, f"{inexact[cell]:.6f}", error)
     console.print(table)
-    draw(picture, grey[CROP], {"photograph": image, **outputs})
+    draw(picture, grey[CROP], outputs)
     console.print(f"\nerror: the largest of float32 on the crop. Wrote {picture}, a picture of it all.", highlight=False)
 
 
@@ -86,40 +92,50 @@ def _by(x: Any) -> str:
 
 
 def draw(picture: Path, crop: Any, images: dict[str, Any]) -> None:
-    """The picture: it is there whole or not at all."""
-    figure = Figure(figsize=(12, 9), layout="constrained")
-    panels = figure.subplots(3, 3).flat
-    draw_windows(next(panels), next(panels), crop)
-    for title, values in images.items():
-        show(next(panels), values[0], f"{title}: {_by(values)}")
+    """The picture: it is there whole or not at all. Above the windows, below what each operator makes of the photograph."""
+    figure = Figure(figsize=(8, 7.8), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=(3.7, 4.1))
+    draw_windows(above, crop)
+    for axes, (title, values) in zip(below.subplots(2, 3).flat, images.items(), strict=True):
+        show(axes, values[0], f"{title.partition('(')[0]}: {_by(values)}")
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=100, format="png")
     with replacing(picture) as file:
-        figure.savefig(file, dpi=80, format="png")
+        Image.open(drawn).convert("RGB").quantize(128).save(file, "png", optimize=True)  # a third of the bytes
 
 
 def show(axes: Any, values: Any, title: str) -> None:
     axes.imshow(values, cmap="gray")
-    axes.set_title(title, fontsize=9)
+    axes.set_title(title, fontsize=10)
     axes.axis("off")
 
 
-def draw_windows(left: Any, right: Any, crop: Any) -> None:
-    """Left the cells with the windows of max_pool2d(x, 3, 2, 1) and their winners, right what comes out."""
+def draw_windows(figure: Any, crop: Any) -> None:
+    """Left some windows of max_pool2d(x, 3, 2, 1) and their winners, right the outputs, in the same colours."""
     window = wg.geometry.Sliding((3, 3), stride=2, padding=1)
     pooled, winners = wg.max_pool2d(crop, 3, stride=2, padding=1, return_indices=True)
-    show(left, crop, f"3x3 windows, stride 2, padding 1 on the crop: {_by(crop)}")
-    for o in np.ndindex(*winners.shape):
+    left, right = figure.subplots(1, 2, width_ratios=(crop.shape[1] + 1, crop.shape[0]))
+    show(left, crop, f"a crop of the photograph: {_by(crop)}")
+    show(right, pooled, f"max_pool2d(x, 3, 2, 1): {_by(pooled)}")
+    height, width = crop.shape
+    left.add_patch(Rectangle((-1.5, -1.5), width + 2, height + 2, fill=False, hatch="////", edgecolor="0.75", zorder=-1))
+    for o, colour in WINDOWS.items():
         rows, columns = (window.cover(axis, i, n) for axis, (i, n) in enumerate(zip(o, crop.shape, strict=True)))
-        colour = ("tab:blue", "tab:green", "tab:red", "tab:purple")[o[0] % 2 * 2 + o[1] % 2]
-        inset = 0.08 * (1 + o[0] % 2 * 2 + o[1] % 2)  # neighbours overlap: draw each a little smaller than the one before
-        corner, size = (
-            (columns.start - 0.5 + inset, rows.start - 0.5 + inset),
-            (len(columns) - 2 * inset, len(rows) - 2 * inset),
-        )
-        left.add_patch(Rectangle(corner, *size, fill=False, edgecolor=colour, linewidth=1.2))
-    y, x = divmod(winners.ravel(), crop.shape[1])
-    left.plot(x, y, "o", color="tab:orange", markersize=5)
-    left.set(xlim=(-1.7, crop.shape[1] + 0.7), ylim=(crop.shape[0] + 0.7, -1.7))
-    show(right, pooled, f"the winners (dots) as max_pool2d gives them: {_by(pooled)}")
+        outline = {"fill": False, "edgecolor": colour, "linewidth": 3}
+        left.add_patch(Rectangle((columns.start - 0.5, rows.start - 0.5), len(columns), len(rows), **outline))
+        right.add_patch(Rectangle((o[1] - 0.45, o[0] - 0.45), 0.9, 0.9, **outline))
+        y, x = divmod(int(winners[o]), width)
+        left.plot(x, y, "o", color=colour, markersize=9, markeredgecolor="white")
+    left.set(xlim=(-1.6, width + 0.6), ylim=(height + 0.6, -1.6))
+    figure.legend(
+        handles=[
+            Rectangle((0, 0), 1, 1, fill=False, edgecolor="black", linewidth=2.5),
+            Line2D([], [], marker="o", color="black", linestyle="", markersize=8),
+            Rectangle((0, 0), 1, 1, fill=False, hatch="////", edgecolor="0.6"),
+        ],
+        labels=["a window, and its output in the same colour", "its winner", "padding: never wins"],
+        loc="outside lower center", ncols=3, frameon=False, fontsize=10,
+    )  # fmt: skip
 
 
 def main() -> None:
