@@ -52,14 +52,14 @@ def train(params, images, epochs, rng):
 
 def draw(path, images, again):
     """Above the images, below what became of them."""
-    figure = Figure(figsize=(len(images), 2.4), layout="constrained")
+    figure = Figure(figsize=(0.66 * len(images), 1.9), layout="constrained")
     for line, row, name in zip(
         figure.subplots(2, len(images)), (images, again), ("test images", "from 16 numbers"), strict=True
     ):
         for axes, image in zip(line, row, strict=True):
             axes.imshow(image[0], cmap="gray", clim=(0, 1))
             axes.axis("off")
-        line[0].set_title(name, fontsize=10, loc="left")
+        line[0].set_title(name, loc="left")
     figure.savefig(path, dpi=100)
 
 

@@ -21,6 +21,8 @@ from windowgrad.certify.cells import Cells
 from windowgrad.certify.planes import slopes
 from windowgrad.saving import replacing
 
+COLUMNS = 4  # of the picture
+
 
 def trained(images, labels, epochs):
     """A network with a padded, overlapping maximum, trained on small images of digits."""
@@ -91,13 +93,16 @@ def main():
     right = model(params, tests).argmax(axis=1) == truth
     print(f"{100 * right.mean():.1f} % of the test images are right")
     chosen = np.flatnonzero(right)[: options.digits]
-    figure, axes = plt.subplots(1, len(chosen), figsize=(1.6 * len(chosen), 2.4), squeeze=False)
-    for axis, place in zip(axes[0], chosen, strict=True):
+    rows = -(-len(chosen) // COLUMNS)
+    figure, axes = plt.subplots(rows, COLUMNS, figsize=(1.6 * COLUMNS, 1.9 * rows + 0.7), squeeze=False)
+    figure.suptitle("The digit stays while no cell moves by more than ±:\nproved for every evaluation in float32", fontsize=11)
+    for axis in axes.flat:
+        axis.axis("off")
+    for axis, place in zip(axes.flat, chosen, strict=False):
         found = [radius((model, params), tests[place : place + 1], int(truth[place]), each) for each in ("real", "float32")]
         print(f"digit {truth[place]}: radius {found[0]:.4f} in real arithmetic, {found[1]:.4f} for every float32 evaluation")
         axis.imshow(tests[place, 0], cmap="gray_r")
-        axis.set_title(f"{truth[place]}\n±{found[1]:.3f}")
-        axis.axis("off")
+        axis.set_title(f"{truth[place]} ± {found[1]:.3f}")
     save(figure, options.picture)
 
 

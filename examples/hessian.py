@@ -74,7 +74,7 @@ def draw(path, loss, params, direction, bend):
     """The loss along the direction, and the parabola with its value, slope and bend in the middle."""
     steps = np.linspace(-0.6, 0.6, 41)
     middle, slope = float(loss(params)), dot(wg.grad(loss)(params), direction)
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    figure = Figure(figsize=(6.4, 4), layout="constrained")
     axes = figure.subplots()
     axes.plot(steps, [float(loss(moved(params, t, direction))) for t in steps], color="#2f6db3", label="the loss")
     parabola = middle + slope * steps + bend * steps**2 / 2
@@ -82,7 +82,7 @@ def draw(path, loss, params, direction, bend):
     axes.set_xlabel("step along the direction that bends most")
     axes.grid(alpha=0.25)
     axes.legend()
-    figure.savefig(path, dpi=90)
+    figure.savefig(path, dpi=100)
 
 
 def main():

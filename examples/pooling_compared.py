@@ -64,8 +64,8 @@ def tested_loss(pool, images, labels, epochs, seed):
 
 def draw(path, betas, smooth, maximum, mean):
     """Loss and accuracy over β, with the maximum and the mean as lines across. Bars are the spread over the seeds."""
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    for axes, place, name in zip(figure.subplots(1, 2), (0, 1), ("test loss", "test accuracy"), strict=True):
+    figure = Figure(figsize=(6.4, 5.4), layout="constrained")
+    for axes, place, name in zip(figure.subplots(2, 1, sharex=True), (0, 1), ("test loss", "test accuracy"), strict=True):
         values = smooth[:, :, place]
         axes.errorbar(betas, values.mean(1), values.std(1), color="#3f9c5a", marker="o", capsize=3, label="smooth maximum")
         for label, row, colour in (("maximum", maximum, "#2f6db3"), ("mean", mean, "#e08a1e")):
@@ -73,11 +73,11 @@ def draw(path, betas, smooth, maximum, mean):
             axes.axhline(middle, color=colour, label=label)
             axes.axhspan(middle - spread, middle + spread, color=colour, alpha=0.12, linewidth=0)
         axes.set_xscale("log", base=2)
-        axes.set_xlabel("β")
         axes.set_title(name)
         axes.grid(alpha=0.25)
+    axes.set_xlabel("β")
     axes.legend()
-    figure.savefig(path, dpi=90)
+    figure.savefig(path, dpi=100)
 
 
 def main():

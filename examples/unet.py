@@ -87,13 +87,13 @@ def right(params, x, labels):
 
 
 def draw(path, x, labels, found):
-    figure = Figure(figsize=(len(x) * 1.5, 4.6), layout="constrained")
+    figure = Figure(figsize=(len(x) * 1.1, 3.9), layout="constrained")
     rows = zip(figure.subplots(3, len(x)), (x[:, 0], labels, found), ("images", "discs", "found"), strict=True)
     for line, row, name in rows:
         for axes, image in zip(line, row, strict=True):
             axes.imshow(image, cmap="gray")
             axes.axis("off")
-        line[0].set_title(name, fontsize=10, loc="left")
+        line[0].set_title(name, loc="left")
     figure.savefig(path, dpi=100)
 
 

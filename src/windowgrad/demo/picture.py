@@ -24,7 +24,7 @@ def draw(path: Path, recipe: Recipe, state: State, tested: Digits, proved: Seque
     """Write the picture: it is there whole or not at all."""
     from matplotlib.figure import Figure
 
-    figure: Any = Figure(figsize=(11, 9), layout="constrained")
+    figure: Any = Figure(figsize=(8.6, 8.4), layout="constrained")
     above, below, last = figure.subfigures(3, 1, height_ratios=(4, 6, 2))
     draw_curve(above.subplots(), recipe, state)
     draw_maps(below, recipe, state, tested)
@@ -65,7 +65,7 @@ def draw_maps(figure: Any, recipe: Recipe, state: State, tested: Digits) -> None
     rows = {
         "after conv 3×3 and relu: 8 maps of 8×8": first,
         f"after {recipe.pool} pooling 2×2: 8 maps of 4×4": pooled,
-        "after conv 3×3 and relu: 16 maps of 4×4, of which these are the first 8": second[: len(pooled)],
+        "after conv 3×3 and relu: 16 maps of 4×4, the first 8": second[: len(pooled)],
         "and the other 8": second[len(pooled) :],
     }
     left, right = figure.subfigures(1, 2, width_ratios=(1, 4))
