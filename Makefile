@@ -43,8 +43,9 @@ fuzz: .venv/installed-test
 	$(BIN)/python tests/fuzz.py memory api models --cases $(CASES) --seed $(SEED)
 
 bench: .venv/installed-test
-	$(BIN)/python benchmarks/pooling.py --plot docs/pooling.png
-	$(BIN)/python benchmarks/convolution.py --plot docs/convolution.png
+	$(BIN)/python benchmarks/pooling.py --json docs/speed-pooling.json
+	$(BIN)/python benchmarks/convolution.py --json docs/speed-convolution.json
+	$(BIN)/python benchmarks/speed_pages.py
 
 CHROMIUM := chromium chromium-driver
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get

@@ -25,15 +25,17 @@ from windowgrad.saving import replacing
 RULES = {"forward": "forward", "backward": "backward", "both": "both", "bridge": "both, on tensors"}
 LINE, WIDTH, LEFT, RIGHT, ABOVE, BELOW = 0.23, 7.6, 2.2, 1.5, 0.82, 0.38  # inches: of a line, of the picture, around the lines
 FASTER, SLOWER, RANGE, QUIET = "#2f6db3", "#d1495b", "#c9d8ea", "0.45"
+FIRST = "PyTorch"  # the peer whose median is shown beside that of the fastest
 TICKS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the picture; without ratios it is a heading."""
+    """A line of the picture; without ratios it is a heading. `first`: the ratios to PyTorch, where there are other peers."""
 
     label: str
     ratios: list[float]
+    first: list[float]
 
 
 def write_plot(runs: list[Run], path: Path, brief: bool = False) -> None:
@@ -77,14 +79,24 @@ def by_rule(rows: list[Row]) -> dict[str, list[Row]]:
 
 def brief_lines(rows: list[Row]) -> Iterator[Line]:
     for group, chosen in grouped(rows).items():
-        yield Line(group, ratios_of(chosen))
+        yield line_of(group, chosen)
 
 
 def ruled_lines(rows: list[Row]) -> Iterator[Line]:
     for group, chosen in grouped(rows).items():
-        yield Line(group, [])
+        yield Line(group, [], [])
         for rule, some in by_rule(chosen).items():
-            yield Line(RULES[rule], ratios_of(some))
+            yield line_of(RULES[rule], some)
+
+
+def line_of(label: str, rows: list[Row]) -> Line:
+    return Line(label, ratios_of(rows), beside_first(rows))
+
+
+def beside_first(rows: list[Row]) -> list[float]:
+    """Beside PyTorch alone; empty where no row has another peer, since that is then the same."""
+    several = any(len(row.peers) > 1 for row in rows)
+    return [ratio for row in rows if (ratio := row.over(FIRST)) is not None] if several else []
 
 
 # --- drawing -------------------------------------------------------------------------------------------------------
@@ -93,7 +105,7 @@ def ruled_lines(rows: list[Row]) -> Iterator[Line]:
 def draw(panel: Any, run: Run, lines: list[Line]) -> None:
     for place, line in enumerate(lines):
         if line.ratios:
-            draw_line(panel, place, line.ratios)
+            draw_line(panel, place, line)
     panel.set_yticks(range(len(lines)), [line.label for line in lines])
     for line, label in zip(lines, panel.get_yticklabels(), strict=True):
         label.set_fontweight("normal" if line.ratios else "bold")
@@ -116,13 +128,16 @@ def draw(panel: Any, run: Run, lines: list[Line]) -> None:
     panel.annotate(second, (0, 1), (-72 * LEFT + 6, 21), fontsize=9.5, **above)
 
 
-def draw_line(panel: Any, place: int, ratios: list[float]) -> None:
-    """The range, the rows, the median as a tick; on the right the median and how many rows are faster."""
+def draw_line(panel: Any, place: int, line: Line) -> None:
+    """The range, the rows, the median as a tick, that beside PyTorch as a diamond; then the median and how many are faster."""
+    ratios = line.ratios
     panel.plot([min(ratios), max(ratios)], [place, place], color=RANGE, linewidth=6, solid_capstyle="round", zorder=1)
     colours = [FASTER if ratio > 1 else SLOWER for ratio in ratios]
     panel.scatter(ratios, [place] * len(ratios), s=13, c=colours, alpha=0.75, linewidths=0, zorder=3)
     middle = median(ratios)
     panel.plot([middle, middle], [place - 0.36, place + 0.36], color="black", linewidth=2.2, zorder=4)
+    if line.first:
+        panel.plot(median(line.first), place, "D", color="black", markerfacecolor="white", markersize=5, zorder=5)
     ahead = sum(ratio > 1 for ratio in ratios)
     counted = f"{ahead} of {len(ratios)}"
     in_column(panel, place, (times(middle), counted), ("black", "black" if ahead == len(ratios) else SLOWER), "center")
@@ -141,7 +156,8 @@ def title(run: Run) -> tuple[str, str]:
     ahead = sum(ratio > 1 for ratio in ratios)
     fastest = f"the fastest of {', '.join(run.peers[:-1])} and {run.peers[-1]}" if len(run.peers) > 1 else run.peers[0]
     how = f"{threads_text(run.measured_with['threads'])}, {shown_allocator(run.rows)} allocator"
-    result = f"faster in {ahead} of {len(ratios)} rows, {times(median(ratios))} in the median"
+    first = f" (◇ beside {FIRST} alone: {times(median(some))})" if (some := beside_first(run.rows)) else ""
+    result = f"faster in {ahead} of {len(ratios)} rows, {times(median(ratios))} in the median{first}"
     return f"{run.title} beside {fastest}", f"{result}; {how}"
 
 

@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -140,7 +141,13 @@ def table(view: View, rows: list[Row], threads: int) -> Table:
 
 def surroundings(view: View, threads: int) -> dict[str, Any]:
     versions = {name: version(name) for name in ("windowgrad", *view.packages, "numba", "numpy")}
-    return {"cpu": cpu(), "threads": threads, "load": load(), "python": platform.python_version()} | versions
+    return {
+        "date": date.today().isoformat(),
+        "cpu": cpu(),
+        "threads": threads,
+        "load": load(),
+        "python": platform.python_version(),
+    } | versions
 
 
 def load() -> float | None:

@@ -46,9 +46,11 @@ def page(runs: dict[str, Run]) -> str:
 
 def section(run: Run) -> Iterator[str]:
     about = run.measured_with
-    versions = ", ".join(f"{name} {version}" for name, version in about.items() if name not in ("cpu", "threads", "load"))
+    versions = ", ".join(
+        f"{name} {version}" for name, version in about.items() if name not in ("date", "cpu", "threads", "load")
+    )
     yield f"## {run.title}"
-    yield f"{'; '.join(title(run))}. Made by `{run.command}` on {about['cpu']} with {versions}."
+    yield f"{'; '.join(title(run))}. Made by `{run.command}` on {about['date']}, on {about['cpu']} with {versions}."
     yield f"### {run.title}: groups of rows"
     yield table(("rows", "number", "slowest", "median", "fastest", "faster in"), groups(run.rows))
     yield f"### {run.title}: all rows"

@@ -46,3 +46,20 @@ def test_every_known_difference_that_refers_to_a_page_quotes_its_headings():
         name, _, quoted = entry.reference.partition(", ")
         if name.startswith("docs/"):
             assert set(quoted.split(" / ")) <= set(headings(ROOT / name)), entry.id
+
+
+def lines(text):
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def test_the_gallery_shows_every_example_and_its_code_is_theirs():
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    examples = sorted((ROOT / "examples").glob("*.py"))
+    assert all(f"](../examples/{example.name})" in page for example in examples)
+    sources = [*examples, ROOT / "src" / "windowgrad" / "demo" / "network.py"]
+    known = ["\n".join(lines(source.read_text(encoding="utf-8"))) for source in sources]
+    excerpts = re.findall(r"^```py\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    assert len(excerpts) >= len(sources)
+    for excerpt in excerpts:
+        for part in excerpt.split("\n\n\n"):  # two functions of one file
+            assert any("\n".join(lines(part)) in text for text in known), part

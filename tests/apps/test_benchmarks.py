@@ -5,7 +5,9 @@ import platform
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from matplotlib.image import imread
 
 from support.interpreter import fresh
 from support.paths import BENCHMARKS
@@ -182,6 +184,73 @@ def test_the_summary_has_the_median_the_slow_end_and_the_name_of_the_worst():
     assert ["all", "6", "2.50×", "1.00×", "0.50×", "83%", "9.00×", "9.00×", "9.00×", "100%"] in cells
     assert "0.50× warm, 9.00× default: max forward by 0.5, 1×1×4×4" in beside_torch
     assert "0.25× warm, 9.00× default: avg forward by 6.0, 1×1×4×4" in beside_fastest
+
+
+STORED = """
+from dataclasses import replace
+from pathlib import Path
+from cases import Case
+from report import Row
+from stored import Run, read, write
+from plot import beside_first, brief_lines, ruled_lines, title, write_plot
+from windowgrad.geometry import Global, Sliding
+def row(op, rule, geometry, ratio):
+    case = Case(op, rule, "some", geometry, (1, 1, 4, 4))
+    return Row(case, {"warm": {"windowgrad": 0.002, "PyTorch": 0.002 * ratio, "JAX": 1.0, "floor": 0.001}}, 64)
+flat, whole = Sliding((2, 2)), Global(2)
+rows = [row("max", "forward", flat, 0.5), row("avg", "forward", flat, 4.0), row("max", "backward", flat, 3.0)]
+rows.append(row("max", "forward", whole, 600.0))  # the other peer is faster than that
+rows.append(Row(replace(rows[0].case, op="smooth"), {"warm": {"windowgrad": 1.0, "floor": 1.0}}, 64))  # no peer
+run = Run("Pooling", "python benchmarks/pooling.py --json rows.json", {"threads": 2}, "bytes", rows, {})
+path = Path(sys.argv[1])
+write(run, path / "rows.json")
+again = read(path / "rows.json")
+write(again, path / "again.json")
+write_plot([again, again], path / "rows.png", brief=True)
+print(json.dumps({
+    "names": [row.case.name for row in again.rows] == [row.case.name for row in rows],
+    "same": (path / "rows.json").read_text() == (path / "again.json").read_text(),
+    "times": [row.speedup for row in again.rows],
+    "brief": [[line.label, line.ratios] for line in brief_lines(again.rows)],
+    "ruled": [[line.label, line.ratios] for line in ruled_lines(again.rows)],
+    "first": beside_first(again.rows),
+    "alone": beside_first([Row(rows[0].case, {"warm": {"windowgrad": 1.0, "PyTorch": 2.0, "floor": 1.0}}, 64)]),
+    "title": title(again),
+}))
+"""
+
+
+def test_stored_rows_are_the_rows_and_every_one_that_has_a_peer_is_in_the_picture(tmp_path):
+    script = IMPORTED + STORED.replace("sys.argv[1]", repr(str(tmp_path)))
+    found = json.loads(fresh(script))
+    assert found["names"]
+    assert found["same"]
+    assert found["times"] == [0.5, 4, 3, 500, None]
+    assert found["brief"] == [["max, mean: global, adaptive", [500]], ["max, mean: images", [0.5, 4, 3]]]
+    assert found["ruled"] == [
+        ["max, mean: global, adaptive", []],
+        ["forward", [500]],
+        ["max, mean: images", []],
+        ["forward", [0.5, 4]],
+        ["backward", [3]],
+    ]
+    assert (found["first"], found["alone"]) == ([0.5, 4, 3, 600], [])
+    assert found["title"] == [
+        "Pooling beside the fastest of PyTorch and JAX",
+        "faster in 3 of 4 rows, 3.50× in the median (◇ beside PyTorch alone: 3.50×); 2 threads, warm allocator",
+    ]
+    assert np.ptp(imread(tmp_path / "rows.png")) > 0.9
+
+
+PAGE = """
+from speed_pages import DOCS, page, read, stored
+print(page({name: read(stored(name)) for name in ("pooling", "convolution")}) == (DOCS / "speed-rows.md").read_text("utf-8"))
+"""
+
+
+def test_the_page_of_rows_is_that_of_the_stored_rows():
+    """Else write it anew: python benchmarks/speed_pages.py."""
+    assert fresh(IMPORTED + PAGE).split() == ["True"]
 
 
 FAULTS = """

@@ -71,7 +71,7 @@ def draw_maps(figure: Any, recipe: Recipe, state: State, tested: Digits) -> None
     left, right = figure.subfigures(1, 2, width_ratios=(1, 4))
     image, votes = left.subplots(2, 1, height_ratios=(3, 2))
     show(image, tested.images[place, 0], "gray")
-    image.set_title(f"the most doubtful image, a {tested.labels[place]}", fontsize=10)
+    image.set_title(f"most doubtful: a {tested.labels[place]}", fontsize=10)
     draw_votes(votes, likelihoods(outputs[-1]))
     for axes, (title, maps) in zip(right.subplots(len(rows), 1), rows.items(), strict=True):
         show(axes, side_by_side(maps), MAPS)
