@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from matplotlib.figure import Figure
-from report import Row, shown_allocator, threads_text, times
+from report import Row, threads_text, times
 from stored import Run, read
 
 from windowgrad.saving import replacing
@@ -37,11 +37,16 @@ class Line:
     ratios: list[float]
     first: list[float]
 
+    @property
+    def shown(self) -> list[float]:
+        """What the axis must have room for."""
+        return self.ratios + ([median(self.first)] if self.first else [])
+
 
 def write_plot(runs: list[Run], path: Path, brief: bool = False) -> None:
     """A part per run. `brief`: one line per group, else one per group and rule."""
     parts = [list(brief_lines(run.rows) if brief else ruled_lines(run.rows)) for run in runs]
-    every = [ratio for lines in parts for line in lines for ratio in line.ratios] or [1.0]
+    every = [ratio for lines in parts for line in lines for ratio in line.shown] or [1.0]
     heights = [LINE * len(lines) for lines in parts]
     top = size = sum(heights) + len(parts) * (ABOVE + BELOW)
     figure = Figure(figsize=(WIDTH, size))
@@ -121,6 +126,9 @@ def draw(panel: Any, run: Run, lines: list[Line]) -> None:
     small: dict[str, Any] = {"va": "bottom", "fontsize": 9}
     panel.text(1 / 1.06, -0.6, "← slower", ha="right", color=SLOWER, **small)
     panel.text(1.06, -0.6, "faster →", ha="left", color=FASTER, **small)
+    if any(line.first for line in lines):
+        place: dict[str, Any] = {"transform": panel.get_yaxis_transform(), "ha": "right", "color": QUIET}
+        panel.text(1, -0.6, f"◇ median beside {FIRST} alone", **place, **small)
     in_column(panel, -0.6, ("median", "faster in"), (QUIET, QUIET), "bottom")
     first, second = title(run)
     above: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
@@ -155,10 +163,9 @@ def title(run: Run) -> tuple[str, str]:
     ratios = ratios_of(run.rows)
     ahead = sum(ratio > 1 for ratio in ratios)
     fastest = f"the fastest of {', '.join(run.peers[:-1])} and {run.peers[-1]}" if len(run.peers) > 1 else run.peers[0]
-    how = f"{threads_text(run.measured_with['threads'])}, {shown_allocator(run.rows)} allocator"
-    first = f" (◇ beside {FIRST} alone: {times(median(some))})" if (some := beside_first(run.rows)) else ""
+    first = f" ({FIRST} alone: {times(median(some))})" if (some := beside_first(run.rows)) else ""
     result = f"faster in {ahead} of {len(ratios)} rows, {times(median(ratios))} in the median{first}"
-    return f"{run.title} beside {fastest}", f"{result}; {how}"
+    return f"{run.title} beside {fastest}", f"{result}; {threads_text(run.measured_with['threads'])}"
 
 
 def main() -> None:

@@ -237,7 +237,7 @@ def test_stored_rows_are_the_rows_and_every_one_that_has_a_peer_is_in_the_pictur
     assert (found["first"], found["alone"]) == ([0.5, 4, 3, 600], [])
     assert found["title"] == [
         "Pooling beside the fastest of PyTorch and JAX",
-        "faster in 3 of 4 rows, 3.50× in the median (◇ beside PyTorch alone: 3.50×); 2 threads, warm allocator",
+        "faster in 3 of 4 rows, 3.50× in the median (PyTorch alone: 3.50×); 2 threads",
     ]
     assert np.ptp(imread(tmp_path / "rows.png")) > 0.9
 
