@@ -1,7 +1,8 @@
 """Pages that also read well in the repository: what they link to there is on the site too.
 
 CONTRIBUTING.md and CHANGELOG.md are pages by themselves, the README is the first page. Every other file that a page links to,
-such as a script of `examples/`, becomes a page with its text, and a folder a list of its files.
+such as a script of `examples/`, becomes a page with its text, and a folder a list of its files. The window explorer is beside them,
+and the page about it begins with a link to it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from pygments.util import ClassNotFound
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
+from windowgrad.explore.page import html
+
 ROOT = Path(__file__).parents[2]
 SHOWN = {"contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md"}
 PAGES = {name: page for page, name in SHOWN.items()} | {"README.md": "index"}
 LINK = re.compile(r"\]\((?!https?:|#)([^)\s]+)\)")
+EXPLORER = "explorer.html"
 FENCE = re.compile(r"(^```.*?^```)", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -104,6 +108,19 @@ def text_of(path: Path) -> str:
     return highlight(path.read_text(encoding="utf-8"), lexer, HtmlFormatter(linenos="inline", cssclass="highlight"))
 
 
+def offered(app: Sphinx, doctree: nodes.document) -> None:
+    """The page about the explorer with a link to the explorer itself, which is only on the site."""
+    if app.env.docname == "explore":
+        title = next(doctree.findall(nodes.title))
+        link = nodes.reference("", "Open the explorer", internal=True, refuri=EXPLORER)
+        title.parent.insert(title.parent.index(title) + 1, nodes.paragraph("", "", link))
+
+
+def written(app: Sphinx, error: Exception | None) -> None:
+    if error is None:
+        Path(app.outdir, EXPLORER).write_text(html(), encoding="utf-8")
+
+
 def trimmed(app: Sphinx, doctree: nodes.document) -> None:
     """Blocks of code without the empty line that ends an example in Markdown."""
     for block in doctree.findall(nodes.literal_block):
@@ -115,6 +132,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", read)
     app.connect("doctree-read", linked, priority=100)  # before Sphinx collects what is to be downloaded
     app.connect("doctree-read", trimmed)
+    app.connect("doctree-read", offered)
+    app.connect("build-finished", written)
     app.connect("env-purge-doc", forget)
     app.connect("env-merge-info", merge)
     app.connect("html-collect-pages", made)
