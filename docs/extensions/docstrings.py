@@ -44,7 +44,7 @@ def code(text: str) -> str:
 
 
 def rendered(lines: list[str]) -> list[str]:
-    """Lines of a docstring as reStructuredText. Examples (`>>>`, up to the next empty line) and indented blocks stay."""
+    """Lines of a docstring as reStructuredText. Examples (`>>>`, up to the next empty line) stay as they are."""
     result, example = [], False
     for line in lines:
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
