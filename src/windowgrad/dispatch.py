@@ -29,7 +29,7 @@ from windowgrad.facts import Facts, Kernels
 from windowgrad.interrupts import put_off
 from windowgrad.loading import loading
 from windowgrad.memory import refuse_unallocatable
-from windowgrad.params import Params, PoolParams
+from windowgrad.params import Mask, Params, PoolParams
 from windowgrad.spec.op import Op
 
 NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set, type, np.ndarray)
@@ -275,10 +275,12 @@ def on_numpy(
         if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
             refuse_large(op, rule, params, arrays)
         if ready is not None and out is None:
-            learn(op, rule, params, arrays, ready)
+            if params.lasting:
+                learn(op, rule, params, arrays, ready)
             found = called(op, ready, arrays, needs, saved)
             return found if needs is None else chosen(found, needs)
         if out is not None:
+            ready = ready if params.lasting else None  # what a mask is prepared for takes no array for its result
             return write(compute, ready, op, rule, params, arrays, out)
         told = {} if saved is None or compute is not by_kernel else {"saved": saved}
         if needs is None:
@@ -440,8 +442,28 @@ def route(op: Op, rule: str, params: Params, *kinds: Kind) -> tuple[Route, Ready
 
 
 def routing(params: Params) -> Callable[..., tuple[Route, Ready | None]]:
-    """`route`, which keeps parameters that are lasting only."""
-    return route if params.lasting else route.__wrapped__
+    """`route`, which keeps parameters that are lasting only; of a mask, it keeps the shape."""
+    if params.lasting:
+        return route
+    by_shape = isinstance(params, PoolParams) and params.where is not None and params.plain.lasting
+    return with_mask if by_shape and type(params.where.array) is np.ndarray else route.__wrapped__  # type: ignore[union-attr]
+
+
+def with_mask(op: Op, rule: str, params: PoolParams, *kinds: Kind) -> tuple[Route, Ready | None]:
+    """The same for cells that a mask leaves."""
+    assert params.where is not None
+    compute, ready = masked_route(op, rule, params.plain, params.where.array.shape, *kinds)
+    return compute, None if ready is None else partial(ready, params.where.array)
+
+
+@lru_cache(maxsize=1024)
+def masked_route(op: Op, rule: str, params: PoolParams, shape: tuple[int, ...], *kinds: Kind) -> tuple[Route, Ready | None]:
+    """`route` for masks of this shape; a rule that is ready takes the mask before its arrays."""
+    masked = params.masked_by(Mask(np.broadcast_to(np.False_, shape)))
+    compute, _ = route.__wrapped__(op, rule, masked, *kinds)
+    native, masks = all(dtype.isnative for _, dtype in kinds), facts_of(op).masked if compute is by_kernel else None
+    prepare = loaded(masks).prepare if masks is not None and native else None
+    return compute, None if prepare is None else prepare(rule, params, *kinds, (shape, np.dtype(np.bool_)))
 
 
 def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> Ready | None:

@@ -29,7 +29,8 @@ class Kernels:
     prepare: Callable[..., Callable[..., Any] | None] | None = None
     """`(rule, params, *kinds)`: the rule for arrays of these shapes and dtypes whose cells are in a row and can be written,
     with everything done that follows from the kinds; None where there is none. After its inputs the forward rule takes an
-    array for its result, and the vjp what was saved, or `needs=` if the operator chooses gradients."""
+    array for its result, and the vjp what was saved, or `needs=` if the operator chooses gradients. Of kernels for masks, the
+    last kind is that of the mask, and the rule takes the mask first, then its arrays alone."""
 
 
 @dataclass(frozen=True)

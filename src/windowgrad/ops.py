@@ -79,7 +79,7 @@ def masked_min() -> Kernels:
 def masked_mean() -> Kernels:
     from windowgrad.kernels.pool.masked import sums
 
-    return Kernels(sums.mean_forward, sums.mean_jvp, sums.mean_vjp)
+    return Kernels(sums.mean_forward, sums.mean_jvp, sums.mean_vjp, prepare=sums.prepare_mean)
 
 
 def masked_smooth() -> Kernels:

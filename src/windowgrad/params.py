@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from numbers import Complex, Rational, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -103,6 +104,17 @@ class PoolParams(Params):
     @property
     def lasting(self) -> bool:
         return self.where is None
+
+    @cached_property
+    def plain(self) -> Self:
+        """The same record without a mask."""
+        return self if self.where is None else replace(self, where=None)
+
+    def masked_by(self, mask: Mask) -> Self:
+        """The same record with a mask; what was right is not checked again."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, where=mask, plain=self.plain)
+        return made
 
     def out_shape(self, *shapes: Shape) -> Shape:
         (x,) = shapes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,12 @@ def masked(op: Op, params: PoolParams, x: Any, where: Any, out: Any, return_indi
     Of a masked array it is one too, masked where a window has no cell left.
     """
     if not is_masked(x):
-        return pooled(op, replace(params, where=as_mask(where, x)), (x, *more), out, return_indices)
+        return pooled(op, params.masked_by(as_mask(where, x)), (x, *more), out, return_indices)
     if out is not None:
         raise KindError("out: not supported with a masked array")
     there = ~np.ma.getmaskarray(x)
     left = there if where is None else there & as_mask(where, x).over(x.shape)
-    result = pooled(op, replace(params, where=Mask(left)), (x.data, *more), None, return_indices)
+    result = pooled(op, params.masked_by(Mask(left)), (x.data, *more), None, return_indices)
     nothing = ~some_left(params, left)
     if return_indices:
         y, index = result

@@ -1,13 +1,20 @@
 """Which masked maxima and means are taken plane by plane, and that threads change no bit of them."""
 
+import sys
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
+import windowgrad as wg
 from support.bits import settled
+from support.guarded import exact_memory, guarded
+from windowgrad import dispatch
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels.pool.masked import max_planes, sums, whole_planes, winners
+from windowgrad.kernels.pool.masked import max_planes, mean_planes, sums, whole_planes, winners
 from windowgrad.kernels.runtime import threads
 from windowgrad.params import Mask, MaxParams, MeanParams
+from windowgrad.spec import maximum, mean
 
 SIDE = 256  # a plane of float32 has LARGEST bytes
 
@@ -16,12 +23,8 @@ def cells(*shape, dtype=np.float32):
     return np.broadcast_to(np.zeros((), dtype), shape) if dtype == np.float16 else np.zeros(shape, dtype)
 
 
-def masked(record, geometry, x):
-    return record(geometry, where=Mask(np.ones(x.shape[-2:], bool)))
-
-
-def takes(module, geometry, x):
-    return module.is_taken(masked(MaxParams, geometry, x), x)
+def takes(module, geometry, x, record=MaxParams):
+    return module.is_taken(record(geometry), x.shape, x.dtype)
 
 
 def test_windows_of_planes_that_fit_in_the_cache_are_taken_by_planes():
@@ -31,10 +34,102 @@ def test_windows_of_planes_that_fit_in_the_cache_are_taken_by_planes():
     assert takes(max_planes, geometry, cells(2, SIDE // 2, SIDE, dtype=np.float64))
     assert not takes(max_planes, geometry, cells(2, SIDE // 2, SIDE + 1, dtype=np.float64))
     assert not takes(max_planes, geometry, cells(2, 8, 8, dtype=np.int32))
-    assert not takes(max_planes, geometry, cells(2, 8, 8).swapaxes(0, 1))
     assert not takes(max_planes, geometry, cells(0, 8, 8))
     assert takes(max_planes, Adaptive((3, 3)), cells(2, 20, 20))
     assert not takes(max_planes, Global(2), cells(2, 20, 20))
+
+
+def test_means_are_taken_so_too_if_bytes_hold_the_counts_of_columns():
+    bins = Adaptive((1, 3))
+    assert takes(mean_planes, bins, cells(2, 255, 9), MeanParams)
+    assert not takes(mean_planes, bins, cells(2, 256, 9), MeanParams)
+    assert takes(mean_planes, Sliding((3, 3), 2, 1), cells(2, SIDE, SIDE), MeanParams)
+    assert not takes(mean_planes, Sliding((3, 3), 2, 1), cells(2, SIDE, SIDE + 1), MeanParams)
+    assert not takes(mean_planes, Global(2), cells(2, 20, 20), MeanParams)
+    assert not takes(mean_planes, Sliding((2, 2)), cells(2, 8, 8, dtype=np.int32), MeanParams)
+    assert not mean_planes.is_taken(MeanParams(Sliding((2, 2)), divisor_override=3), (2, 8, 8), np.dtype(np.float32))
+
+
+WINDOWS = [
+    Sliding((2, 2), 2),
+    Sliding((3, 3), 2, 1),
+    Sliding((3, 3), 1, 1),
+    Sliding((1, 5), 3, (0, 2)),
+    Sliding((5, 8), 1, (2, 4)),
+    Sliding((2, 3), 1, 1, 2),
+    Sliding((2, 9), 2, (1, 4), ceil_mode=True),
+    Sliding((16, 17), 5),
+    Sliding((32, 8), 1),
+    Adaptive((3, 7)),
+]
+WIDTHS = 17, 31, 32, 33, 64, 71  # rows that fill a vector of bytes, and others
+
+
+@pytest.mark.parametrize("geometry", WINDOWS, ids=str)
+def test_masked_windows_are_those_of_the_meaning_wherever_memory_ends(geometry):
+    """Small integers have exact sums: the mean is rounded once. Counts above 255 are among them."""
+    for width in WIDTHS:
+        rng = np.random.default_rng(width)
+        x, where = rng.integers(-9, 10, (3, 33, width)).astype(np.float32), rng.random((3, 33, width)) < 0.7
+        where[0, :9, :20] = False
+        plain = [MeanParams(geometry, padded, where=Mask(where)) for padded in (False, True)]
+        exact = [np.vectorize(Fraction)(mean.forward(params, x.astype(object))).astype(np.float32) for params in plain]
+        greatest = maximum.forward(MaxParams(geometry, where=Mask(where)), x.astype(object)).astype(np.float32)
+        with exact_memory():
+            for edge in ("start", "end"):
+                mask, cells = Mask(guarded(where, edge)), guarded(x, edge)
+                for params, wanted in zip(plain, exact, strict=True):
+                    assert settled(sums.mean_forward(params.masked_by(mask), cells)) == settled(wanted)
+                tops = winners.rules("max").forward(MaxParams(geometry, where=mask), cells)
+                assert settled(tops) == settled(greatest)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 12, 40), (12, 40), (2, 1, 12, 40), (3, 1, 1), (1, 40), ()], ids=str)
+def test_prepared_calls_take_a_new_mask_each_time(shape, monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    rng = np.random.default_rng(2)
+    x, dx = rng.standard_normal((2, 2, 3, 12, 40)).astype(np.float32)
+    for pool in (wg.max_pool2d, wg.avg_pool2d, wg.global_max_pool2d, wg.global_avg_pool2d):
+        options = {} if "global" in pool.__name__ else {"kernel_size": 3, "stride": 2, "padding": 1}
+        for share in (0.9, 0.3, 0.0):
+            where = np.asarray(rng.random(shape) < share)
+            forward = pool(x, **options, where=where)
+            pushed = wg.jvp(lambda x: pool(x, **options, where=where), (x,), (dx,))[1]  # noqa: B023
+            monkeypatch.setattr(dispatch, "READY", False)
+            assert settled(forward) == settled(pool(x, **options, where=where))
+            assert settled(pushed) == settled(wg.jvp(lambda x: pool(x, **options, where=where), (x,), (dx,))[1])  # noqa: B023
+            monkeypatch.setattr(dispatch, "READY", True)
+            fixed = where.copy()
+            fixed.flags.writeable = False
+            assert settled(forward) == settled(pool(x, **options, where=fixed))
+
+
+def test_masks_of_calls_that_were_made_are_not_kept(monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    x, where = np.ones((2, 8, 8), np.float32), np.ones((2, 8, 8), bool)
+    wg.max_pool2d(x, 2, where=where)
+    before = sys.getrefcount(where)
+    for _ in range(3):
+        wg.max_pool2d(x, 2, where=where)
+        wg.avg_pool2d(x, 2, where=where)
+    assert sys.getrefcount(where) == before
+
+
+def test_an_empty_window_is_refused_by_a_prepared_call_too(monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    x, where = np.ones((2, 8, 8), np.float32), np.ones((2, 8, 8), bool)
+    wg.max_pool2d(x, 2, empty="raise", where=where)
+    where[1, 2:4, 4:6] = False
+    with pytest.raises(wg.WindowError, match=r"the window of output \(1, 1, 2\) has no cell"):
+        wg.max_pool2d(x, 2, empty="raise", where=where)
+
+
+def test_bytes_of_a_mask_that_are_neither_0_nor_1_count_once():
+    """NumPy lets other bytes be seen as bool."""
+    x, where = np.arange(64, dtype=np.float32).reshape(1, 8, 8), np.ones((1, 8, 8), bool)
+    odd = np.full((1, 8, 8), 255, np.uint8).view(bool)
+    for pool in (wg.max_pool2d, wg.avg_pool2d):
+        assert settled(pool(x, 3, 1, 1, where=odd)) == settled(pool(x, 3, 1, 1, where=where))
 
 
 def test_cells_that_many_windows_see_are_not():

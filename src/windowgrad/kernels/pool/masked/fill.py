@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -17,17 +17,14 @@ from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import address, equal, lanes, load, load_beside, select, splat, store
 from windowgrad.params import PoolParams
 
-P = TypeVar("P", bound=PoolParams)
+Kind = tuple[tuple[int, ...], np.dtype[Any]]
+"""The shape and the dtype of an array."""
 
 VECTORS = tuple(map(np.dtype, ("float32", "float64", "int32", "int64", "uint8")))
 
 
 LARGEST = 1 << 18
 """The most bytes of a plane that is copied by itself, and stays in the cache."""
-
-
-def unmasked(params: P) -> P:
-    return replace(params, where=None)
 
 
 def mask_of(params: PoolParams, shape: tuple[int, ...]) -> Array:
@@ -45,10 +42,16 @@ def small_mask(params: PoolParams, shape: tuple[int, ...]) -> Array:
     return found
 
 
-def which_of(mask: Array, lead: tuple[int, ...]) -> Array:
-    """For each plane of an array, which plane of its `small_mask` it has."""
-    own = mask.shape[: len(lead)]
-    return np.broadcast_to(np.arange(math.prod(own)).reshape(own), lead).reshape(-1)
+def whole_mask(
+    lead: tuple[int, ...], spatial: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[Callable[[Array], Array], Array]:
+    """Of masks of this shape: how they become planes of bytes in a row, and for each plane of x, which of them it has."""
+    axes = (1,) * (len(lead) + len(spatial) - len(shape)) + shape
+    own, planes = axes[: len(lead)], (*axes[: len(lead)], *spatial)
+    which = np.broadcast_to(np.arange(math.prod(own)).reshape(own), lead).reshape(-1)
+    if axes == planes:
+        return lambda mask: flat(mask).view(np.uint8), which
+    return lambda mask: flat(np.broadcast_to(mask.reshape(axes), planes)).view(np.uint8), which
 
 
 def filled(params: PoolParams, x: Array, value: Any) -> Array:

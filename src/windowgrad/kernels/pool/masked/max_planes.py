@@ -1,67 +1,72 @@
-"""Maximum of the cells that a mask leaves, some planes at a time, so that what is made on the way stays in the cache.
+"""Maximum of the cells that a mask leaves: windows are found as `max_rows` finds them, with −∞ where a cell is left out.
 
-For windows of moderate size over planes that are not large (`is_taken`). Of each group of planes the cells are copied, with −∞
-where one is left out. The maxima of their windows are found as `max_rows` finds them. Where one is −∞ the mask is looked at,
-cell by cell, and the result is 0 if it leaves none; there are at most MANY looks per cell.
-
-Measured, float32, two threads, 8×64 planes of 56×56 with 30 % of the cells left out, in times of the call without a mask: 3×3
-1.9 to 2.1, with a stride of 2 1.8 to 2.1, 2×2 2.5. By a copy of the whole array, and a search of the result for −∞ by NumPy,
-3.5, 3.0 and 4.0. Groups of 16 KB to 128 KB made no difference; with bytes of the mask widened to floats, 2.8 instead of 2.1.
+For windows of moderate size over planes that are not large (`is_taken`). Cells are replaced as rows are folded (`fold`), so no
+copy of them is made. Where a maximum is −∞ the mask is looked at, cell by cell, and the result is 0 if it leaves none; there
+are at most MANY looks per cell. Rows that hold NaN, or zeros of both signs, are looked at again in a copy of their plane.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from windowgrad.geometry import Global
-from windowgrad.kernels.arrays import Array, flat
+from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.pool.axis_passes import has_many_rows
-from windowgrad.kernels.pool.blocks import blocks
+from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.long_rows import is_long
-from windowgrad.kernels.pool.masked.fill import LARGEST, fill_plane, small_mask, which_of
-from windowgrad.kernels.pool.max.rows import top_rows
-from windowgrad.kernels.pool.packed import unpacked
-from windowgrad.kernels.runtime.buffers import empty
+from windowgrad.kernels.pool.masked.fill import LARGEST, Kind, fill_plane, whole_mask
+from windowgrad.kernels.pool.masked.fold import masked_folding
+from windowgrad.kernels.pool.max.rows import has_negative_zero, has_zero, look_again, spans, unlike
+from windowgrad.kernels.pool.packed import rows_of, unpacked
+from windowgrad.kernels.pool.row_pieces import Piece, buffer_size, fill, next_piece, padding_end, piece_at, seen_by
+from windowgrad.kernels.pool.window_spans import uses_up
+from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.runtime.threads import over
+from windowgrad.kernels.vector.loops import larger
 from windowgrad.kernels.vector.ops import address, alive, anywhere, equal, lanes, load, splat
 from windowgrad.params import MaxParams
-
-GROUP = 1 << 16
-"""The bytes of the planes that are taken at once."""
 
 MANY = 64
 """The most windows that see a cell, about."""
 
 FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
+fold = masked_folding(larger, True)
 
-def max_by_planes(params: MaxParams, x: Array) -> tuple[Array, bool] | None:
-    """(the maxima, whether a window has no cell left); None where another way must be taken."""
-    if not is_taken(params, x):
+
+def topping(params: MaxParams, x: Kind, mask: Kind) -> Callable[[Array, Array], tuple[Array, bool]] | None:
+    """From contiguous x and mask of these kinds to (the maxima, whether a window has no cell left); None if it is not taken."""
+    (shape, dtype), geometry = x, params.geometry
+    if not is_taken(params, shape, dtype):
         return None
-    geometry, (lead, spatial) = params.geometry, params.geometry.split(x.shape)
-    (p, planes), mask = planned_for(geometry, x.shape), small_mask(params, x.shape)
-    y, least = empty((*lead, *geometry.grid(spatial)), x.dtype), x.dtype.type(-np.inf)
-    group = max(1, GROUP // (p.plane_in * x.itemsize))
-    arrays = x.reshape(-1), flat(mask).view(np.uint8), y.reshape(-1), which_of(mask, lead)
-    given = *arrays, least, p.packed, group, planes, p.plane_in, p.plane_out, p.pieces
-    return y, bool(over(max_planes, given, -(-planes // group), 2 * x.nbytes))
+    (lead, spatial), (p, planes), out = geometry.split(shape), planned_for(geometry, shape), geometry.out_shape(shape)
+    new, (read, which) = maker(out, dtype), whole_mask(lead, spatial, mask[0])
+    given, count = (which, dtype.type(-np.inf), p.packed), planes * p.pieces
+    work = 2 * math.prod(shape) * dtype.itemsize
+
+    def call(x: Array, mask: Array) -> tuple[Array, bool]:
+        y = new(out, dtype)
+        return y, bool(over(max_planes, (x.ravel(), read(mask), y.ravel(), *given), count, work))
+
+    return call
 
 
-def is_taken(params: MaxParams, x: Array) -> bool:
-    """Whether cells can be read as they are, and whole arrays would be taken by `max_rows` at once."""
-    geometry, spatial = params.geometry, params.geometry.split(x.shape)[1]
-    if x.dtype not in FLOATS or not x.flags.c_contiguous or not x.size or isinstance(geometry, Global):
+def is_taken(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    """Whether whole arrays would be taken by `max_rows` at once."""
+    geometry, spatial = params.geometry, params.geometry.split(shape)[1]
+    if dtype not in FLOATS or math.prod(shape) == 0 or isinstance(geometry, Global):
         return False
-    small = math.prod(spatial) * x.itemsize <= LARGEST and math.prod(geometry.grid(spatial)) > 0
-    if not small or is_long(geometry, x.shape) or has_many_rows(geometry) or blocks(geometry, x, x.dtype) is not None:
+    if math.prod(spatial) * dtype.itemsize > LARGEST or math.prod(geometry.grid(spatial)) == 0:
         return False
-    p = planned_for(geometry, x.shape)[0]
+    if is_long(geometry, shape) or has_many_rows(geometry) or cut_up(geometry, shape, 1, False, False, True) is not None:
+        return False
+    p = planned_for(geometry, shape)[0]
     return len(p.rows) * int(p.count.sum()) <= MANY * p.plane_in
 
 
@@ -78,48 +83,60 @@ def has_any(mask: Any, at: int, windows: Any, row: int, j: int) -> Any:
 
 
 @helper
-def review(y: Any, to: int, size: int, least: Any, mask: Any, at: int, out: int, windows: Any) -> int:
-    """The outputs of a plane that are the least value become 0 if they have no cell; whether one has none."""
-    n, wanted, found, i = lanes(y), splat(y, least), 0, 0
+def review(y: Any, piece: Any, least: Any, mask: Any, start: int, windows: Any) -> int:
+    """The outputs of a piece that are the least value become 0 if they have no cell; whether one has none."""
+    n, wanted, found, size, i = lanes(y), splat(y, least), 0, piece.high - piece.low, 0
     while i < size:
-        if i + n <= size and not anywhere(equal(load(y, to + i), wanted)):
-            i += n
-            continue
-        for o in range(i, min(i + n, size)):
-            if y[to + o] == least and not has_any(mask, at, windows, o // out, o % out):
-                y[to + o] = 0
-                found = 1
+        if i + n > size or anywhere(equal(load(y, piece.at + i), wanted)):
+            for o in range(i, min(i + n, size)):
+                if y[piece.at + o] == least and not has_any(mask, start, windows, piece.row, piece.low + o):
+                    y[piece.at + o] = 0
+                    found = 1
         i += n
     return found
 
 
 @kernel
-def max_planes(
-    x: Any,
-    mask: Any,
-    y: Any,
-    which: Any,
-    least: Any,
-    plan: Any,
-    group: int,
-    planes: int,
-    plane: int,
-    plane_out: int,
-    pieces: int,
-    first: int,
-    last: int,
-) -> int:
-    """Groups `first` to `last` of planes, of which each has one of the masks; whether a window has no cell left."""
-    line, windows, _ = unpacked(plan)
-    cells, found = np.empty(group * plane, x.dtype), 0
-    into, source, masks, target = address(cells), address(x), address(mask), address(y)
-    for g in range(first, last):
-        low = g * group
-        some = min(planes - low, group)
-        for i in range(some):
-            fill_plane(source, (low + i) * plane, masks, which[low + i] * plane, into, i * plane, plane, least)
-        top_rows(cells, y[low * plane_out : (low + some) * plane_out], least, plan, 0, some * pieces)
-        for q in range(low, low + some):
-            found |= review(target, q * plane_out, plane_out, least, masks, which[q] * plane, line.out, windows)
-    alive(cells)
+def max_planes(x: Any, mask: Any, y: Any, which: Any, least: Any, plan: Any, first: int, last: int) -> int:
+    """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; `which` mask a plane has.
+
+    Says whether a window has no cell left.
+    """
+    line, windows, size = unpacked(plan)
+    taps, found, holes, base, start, copied = line.taps, 0, False, -1, 0, -1
+    space, plane = np.full(buffer_size(line, size, lanes(x)), least, x.dtype), np.empty(windows.plane, x.dtype)
+    x, masks, y, buffer, cells = address(x), address(mask), address(y), address(space), address(plane)
+    refill = size < line.out or uses_up(taps)
+    for j in range(line.out):
+        holes |= windows.count[j] == 0
+    piece = piece_at(first, size, line, windows)
+    for _ in range(first, last):
+        at, out, rows = piece.at, piece.high - piece.low, rows_of(windows, piece.row)
+        left, right, shift = seen_by(line, piece)
+        if piece.base != base:
+            base, start = piece.base, which[piece.base // windows.plane] * windows.plane
+        if rows.low == rows.high or left >= right:
+            fill(y, at, at + out, 0)
+        else:
+            if refill:  # else the padding is as it was made
+                fill(buffer, 0, left + shift, least)
+                fill(buffer, right + shift, padding_end(line, piece, right + shift), least)
+            seen = fold(x, base + left, masks, start + left, rows, right - left, buffer, left + shift, least)
+            strange = anywhere(seen)
+            if taps == 0:
+                unlike(buffer, y, at, out, windows)
+            else:
+                spans(buffer, 0, y, at, out, taps, line.step, line.stride)
+            if strange or (has_zero(y, at, out) and has_negative_zero(x, base + left, rows, right - left)):
+                if copied != base:
+                    fill_plane(x, base, masks, start, cells, 0, windows.plane, least)
+                    copied = base
+                look_again(cells, y, Piece(at, piece.low, piece.high, piece.row, 0), strange, windows)
+            for j in range(out if holes else 0):
+                if windows.count[piece.low + j] == 0:
+                    y[at + j] = 0
+            found |= review(y, piece, least, masks, start, windows)
+        piece = next_piece(piece, size, line, windows)
+    alive(space)
+    alive(plane)
     return found

@@ -1,35 +1,37 @@
-"""Mean of the cells that a mask leaves, some planes at a time, so that what is made on the way stays in the cache.
+"""Mean of the cells that a mask leaves: windows are summed as `mean_rows` sums them, and divided by the cells they have left.
 
-Of each group of planes the cells are copied, with zeros where one is left out. Their windows are summed as `mean_rows` sums
-them, so every sum is the one that whole arrays would have, and divided by the count of cells that are left. Where each plane
-has its own mask, those of a group are summed together: they are the digits of the cells of one more plane, to a base above all
-counts.
+For windows over planes that are not large (`is_taken`). Cells that the mask leaves out become 0 as rows are folded, and beside
+the sums go the counts, as bytes (`fold`). So every sum is the one that a copy of the array with zeros would have.
 
-    x       a a . a      cells   a a 0 a     sums    s s
-    mask    1 1 0 1      packed  1 1 8 9     counts  digits of n n     y = s ÷ count
-    others  0 0 1 1 · 8
+    x       a a . a  …    buffer   sums of columns     spans   sums of windows
+    mask    1 1 0 1  …    columns  counts of columns   along   counts of windows    y = sum ÷ (count + padded cells that count)
 """
 
 from __future__ import annotations
 
 import math
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.arrays import Array, flat
-from windowgrad.kernels.pool.blocks import blocks
+from windowgrad.kernels.arrays import Array
+from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.long_rows import is_long
-from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, divisor, padded_in, sum_of
-from windowgrad.kernels.pool.masked.fill import LARGEST, fill_plane, small_mask, which_of
+from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, sum_of
+from windowgrad.kernels.pool.masked.fill import LARGEST, Kind, whole_mask
+from windowgrad.kernels.pool.masked.fold import MOST, count_along, masked_folding, tally
 from windowgrad.kernels.pool.mean.entry import goes_by_axes, sees_all, sums
-from windowgrad.kernels.pool.mean.lanes import takes_lanes
-from windowgrad.kernels.pool.mean.rows import mean_rows_of_many
-from windowgrad.kernels.runtime.buffers import empty
+from windowgrad.kernels.pool.mean.rows import few_spans, spans, unlike
+from windowgrad.kernels.pool.packed import rows_of, unpacked
+from windowgrad.kernels.pool.plan import Plan
+from windowgrad.kernels.pool.row_pieces import buffer_size, fill, next_piece, padding_end, piece_at, seen_by
+from windowgrad.kernels.pool.window_spans import DIRECT, uses_up
+from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.runtime.threads import over
+from windowgrad.kernels.vector.loops import plus
 from windowgrad.kernels.vector.ops import (
     address,
     alive,
@@ -38,151 +40,146 @@ from windowgrad.kernels.vector.ops import (
     equal,
     lanes,
     load,
-    load_as,
+    load_beside,
     not_finite,
     select,
     splat,
     store,
+    store_part,
 )
 from windowgrad.kernels.vector.shuffle import convert
 from windowgrad.params import MeanParams
 
-GROUP = 1 << 17
-"""The bytes of the planes that are taken at once."""
-
-WHOLE = {4: 24, 8: 53}
-"""The bits of integers that a float holds, by its bytes."""
+fold = masked_folding(plus, False)
 
 
-def averaged_by_planes(params: MeanParams, x: Array, dtype: Any) -> Array | None:
-    """The means; None where another way must be taken, also where a sum is not finite."""
-    if x.dtype != dtype or not is_taken(params, x):
+def averaging(params: MeanParams, x: Kind, mask: Kind) -> Callable[[Array, Array], Array | None] | None:
+    """From contiguous x and mask of these kinds to the means, or to None where a sum is not finite; None if it is not taken."""
+    (shape, dtype), geometry = x, params.geometry
+    if not is_taken(params, shape, dtype):
         return None
-    geometry, (lead, spatial) = params.geometry, params.geometry.split(x.shape)
-    (p, planes), plane, mask = planned_for(geometry, x.shape), math.prod(spatial), small_mask(params, x.shape)
-    zero, y = sums(sum_of(params), x, x, p.depth), empty((*lead, *geometry.grid(spatial)), x.dtype)
-    if sees_all(sum_of(params), p) or takes_lanes(p, planes, zero.itemsize):
-        return None
-    count, which = math.prod(mask.shape[: len(lead)]), which_of(mask, lead)
-    own, digits = count == planes > 1, max(1, int(p.row_cells.max() * p.count.max()).bit_length())
-    by = added_to(params, spatial, p.plane_out) if own else divisor(params, x.shape)
-    group = max(1, min(GROUP // (plane * x.itemsize), WHOLE[x.itemsize] // digits if own else planes))
-    strange = np.zeros(-(-planes // group), np.uint8)
-    arrays = x.reshape(-1), flat(mask).view(np.uint8), y.reshape(-1), which, np.asarray(by, x.dtype).reshape(-1), strange
-    given = *p.ones, zero, p.packed, np.empty(0, f"i{x.itemsize}"), own << digits, group, planes, plane, p.plane_out, p.pieces
-    run(partial(mean_planes, *arrays, *given), len(strange), 2 * x.nbytes)
-    return None if x.dtype == NARROW and strange.any() else y
+    (lead, spatial), (p, planes) = geometry.split(shape), planned_for(geometry, shape)
+    zero, out, cells = sums(sum_of(params), *(np.empty(0, dtype),) * 2, p.depth), geometry.out_shape(shape), math.prod(shape)
+    new, (read, which) = maker(out, dtype), whole_mask(lead, spatial, mask[0])
+    given = which, *inside(params, p), zero, p.packed
+    by, count, work = mean_planes_for(p), planes * p.pieces, 2 * cells * dtype.itemsize
+
+    def call(x: Array, mask: Array) -> Array | None:
+        y = new(out, dtype)
+        strange = over(by, (x.ravel(), read(mask), y.ravel(), *given), count, work)
+        return None if strange else y
+
+    return call
 
 
-def is_taken(params: MeanParams, x: Array) -> bool:
-    """Whether cells can be read as they are, and whole arrays would be summed by `mean_rows` at once."""
-    geometry, spatial = params.geometry, params.geometry.split(x.shape)[1]
-    if x.dtype not in (NARROW, WIDE) or not x.flags.c_contiguous or not x.size or params.divisor_override is not None:
+def is_taken(params: MeanParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    """Whether whole arrays would be summed at once, by `mean_rows` or as it does, and bytes hold the counts of columns."""
+    geometry, spatial = params.geometry, params.geometry.split(shape)[1]
+    if dtype not in (NARROW, WIDE) or math.prod(shape) == 0 or params.divisor_override is not None:
         return False
-    small = math.prod(spatial) * x.itemsize <= LARGEST and math.prod(geometry.grid(spatial)) > 0
-    far = is_long(geometry, x.shape) or goes_by_axes(geometry, spatial) or blocks(geometry, x, x.dtype) is not None
-    return small and not far
+    if math.prod(spatial) * dtype.itemsize > LARGEST or math.prod(geometry.grid(spatial)) == 0:
+        return False
+    far = is_long(geometry, shape) or goes_by_axes(geometry, spatial)
+    if far or cut_up(geometry, shape, 1, False, False, True) is not None:
+        return False
+    p = planned_for(geometry, shape)[0]
+    return not sees_all(sum_of(params), p) and int(p.row_cells.max(initial=0)) <= MOST
 
 
-def added_to(params: MeanParams, spatial: tuple[int, ...], size: int) -> Array:
-    """What is added to the counts of a plane: the padded cells, if they count."""
-    more = padded_in(params.geometry, spatial) if params.count_include_pad else 0.0
-    return np.asarray(more).reshape(-1) if np.ndim(more) else np.zeros(size)
-
-
-@helper
-def packed(mask: Any, at: int, cells: Any, to: int, weight: float, plane: int) -> None:
-    """cells[to:] += weight · mask, of a plane; the first one, of weight 1, is not added."""
-    n, by = lanes(cells), splat(cells, weight)
-    size = plane - plane % n
-    for i in range(0, size, n):
-        there = load_as(mask, at + i, cells)
-        store(cells, to + i, there if weight == 1 else load(cells, to + i) + there * by)
-    for i in range(size, plane):
-        cells[to + i] = mask[at + i] * weight + (0 if weight == 1 else cells[to + i])
+def inside(params: MeanParams, p: Plan) -> tuple[Array, Array]:
+    """The cells that a window would have if none were left out, as a product of one number per row and one per column."""
+    if params.count_include_pad:
+        return p.row_inside, p.col_inside
+    return p.row_cells.astype(WIDE), p.count.astype(WIDE)
 
 
 @helper
-def divide_by(sums: Any, first: int, by: Any, at: int, y: Any, to: int, size: int) -> Any:
-    """y[to:] = sums ÷ by, of a plane. Says whether a sum is not finite."""
-    n = lanes(y)
-    seen, whole, strange = not_finite(splat(y, 0)), size - size % n, False
-    for i in range(0, whole, n):
-        total = load(sums, first + i)
-        seen = either(seen, not_finite(total))
-        store(y, to + i, total / load(by, at + i))
-    for i in range(whole, size):
-        total = sums[first + i]
-        strange = strange or total - total != 0
-        y[to + i] = total / by[at + i]
-    return strange or anywhere(seen)
+def divide_by(sums: Any, counts: Any, more: Any, y: Any, at: int, out: int) -> Any:
+    """y[at:] = sums ÷ (counts + more), or ÷ 1 where that is 0; says whether one is not finite.
 
-
-@helper
-def unpacked(counts: Any, at: int, low: float, base: float, more: Any, by: Any, size: int, ints: Any) -> None:
-    """by = the digit of `counts` that stands for `low`, in numbers to `base`, and `more`; 1 for 0."""
-    n = lanes(by)
-    down, last, width, one, zero = splat(by, 1 / low), splat(by, 1 / (low * base)), splat(by, base), splat(by, 1), splat(by, 0)
-    for i in range(0, size - size % n, n):
-        value = load(counts, at + i)
-        above = convert(convert(value * last, ints), by)
-        count = convert(convert(value * down, ints), by) - above * width + load(more, i)
-        store(by, i, select(equal(count, zero), one, count))
-    for i in range(size - size % n, size):
-        by[i] = max(counts[at + i] // low % base + more[i], 1)
-
-
-@kernel
-def mean_planes(
-    x: Any,
-    mask: Any,
-    y: Any,
-    which: Any,
-    by: Any,
-    strange: Any,
-    row_ones: Any,
-    col_ones: Any,
-    zero: Any,
-    plan: Any,
-    ints: Any,
-    base: int,
-    group: int,
-    planes: int,
-    plane: int,
-    plane_out: int,
-    pieces: int,
-    first: int,
-    last: int,
-) -> None:
-    """Groups `first` to `last` of planes. `which` mask a plane has, and `by` divides it.
-
-    If `base` is not 0, every plane has its own mask. Then `by` is added to the counts, which are digits to that base.
+    Lanes past them are what was there before: if that was not finite, it was said then.
     """
-    own, nothing = 1 if base else 0, np.zeros(1, x.dtype)[0]
-    cells, found = np.empty((group + own) * plane, x.dtype), np.empty((group + own) * plane_out, y.dtype)
-    divisor = np.empty(own * plane_out, y.dtype)
-    into, made, counts = address(cells), address(found), address(divisor)
-    source, masks, target, divisors = address(x), address(mask), address(y), address(by)
-    for g in range(first, last):
-        low, odd, weight = g * group, False, 1.0
-        some = min(planes - low, group)
-        for i in range(some):
-            at = which[low + i] * plane
-            fill_plane(source, (low + i) * plane, masks, at, into, i * plane, plane, nothing)
-            if own:
-                packed(masks, at, into, some * plane, weight, plane)
-                weight *= base
-        mean_rows_of_many(cells, found, row_ones, col_ones, zero, plan, 0, (some + own) * pieces)
-        weight = 1.0
-        for i in range(some):
-            to = (low + i) * plane_out
-            if own:
-                unpacked(made, some * plane_out, weight, float(base), divisors, counts, plane_out, ints)
-                odd |= divide_by(made, i * plane_out, counts, 0, target, to, plane_out)
-                weight *= base
+    n, j = lanes(sums), 0
+    seen = not_finite(splat(sums, 0))
+    while j < out:
+        by = load_beside(counts, j, sums) + load_beside(more, j, sums)
+        total = convert(load(sums, j) + splat(sums, 0), y)  # a sum begins with 0.0: of −0.0 alone it is no −0.0
+        quotient = total / select(equal(by, splat(by, 0)), splat(by, 1), by)
+        seen = either(seen, not_finite(quotient))
+        if j + n <= out:
+            store(y, at + j, quotient)
+        else:
+            store_part(y, at + j, quotient, out - j)
+        j += n
+    return anywhere(seen)
+
+
+def planes_kernel(many: bool) -> Any:
+    """For windows of more than DIRECT taps, or for all others."""
+    along = spans if many else few_spans
+
+    @kernel
+    def mean_planes(
+        x: Any, mask: Any, y: Any, which: Any, row_inside: Any, col_inside: Any, zero: Any, plan: Any, first: int, last: int
+    ) -> int:
+        """Pieces `first` to `last` of the output rows of all planes, as in `mean_rows`; `which` mask a plane has.
+
+        Says whether a mean is not finite.
+        """
+        line, windows, size = unpacked(plan)
+        taps, n, strange, base, start = line.taps, lanes(zero), 0, -1, 0
+        space, nothing = np.zeros(buffer_size(line, size, n), zero.dtype), np.zeros(1, zero.dtype)[0]
+        bytes_of = buffer_size(line, size, lanes(mask))
+        left_in, spare = np.zeros(bytes_of, np.uint8), np.zeros(bytes_of, np.uint8)
+        totals, counts, padded = np.zeros(size + n, zero.dtype), np.zeros(bytes_of, y.dtype), np.zeros(size + n, y.dtype)
+        x, masks, y, buffer, sums = address(x), address(mask), address(y), address(space), address(totals)
+        columns, some, found, more = address(left_in), address(spare), address(counts), address(padded)
+        row_inside, col_inside = address(row_inside), address(col_inside)
+        refill, padded_like = size < line.out or (many and uses_up(taps)), (-1.0, 0, 0)
+        piece = piece_at(first, size, line, windows)
+        for _ in range(first, last):
+            at, out, rows = piece.at, piece.high - piece.low, rows_of(windows, piece.row)
+            left, right, shift = seen_by(line, piece)
+            if piece.base != base:
+                base, start = piece.base, which[piece.base // windows.plane] * windows.plane
+            if rows.low == rows.high or left >= right:
+                fill(y, at, at + out, 0)
             else:
-                odd |= divide_by(made, i * plane_out, divisors, which[low + i] * plane_out, target, to, plane_out)
-        strange[g] = odd
-    alive(cells)
-    alive(found)
-    alive(divisor)
+                if refill:  # else the padding is as it was made
+                    end = padding_end(line, piece, right + shift)
+                    fill(buffer, 0, left + shift, 0)
+                    fill(buffer, right + shift, end, 0)
+                    fill(columns, 0, left + shift, 0)
+                    fill(columns, right + shift, end, 0)
+                fold(x, base + left, masks, start + left, rows, right - left, buffer, left + shift, nothing)
+                tally(masks, start + left, rows, right - left, columns, left + shift, found)
+                if taps == 0:
+                    unlike(buffer, piece.low, sums, out, windows, nothing)
+                else:
+                    along(buffer, 0, sums, 0, out, taps, line.step, line.stride)
+                count_along(columns, shift, line, windows, piece, rows.high - rows.low, some, found)
+                kind = row_inside[piece.row], rows.high - rows.low, piece.low
+                if kind != padded_like:
+                    padded_like = kind
+                    for j in range(out):
+                        cells = (rows.high - rows.low) * windows.count[piece.low + j]
+                        more[j] = row_inside[piece.row] * col_inside[piece.low + j] - cells
+                strange |= divide_by(sums, found, more, y, at, out)
+            piece = next_piece(piece, size, line, windows)
+        alive(space)
+        alive(left_in)
+        alive(spare)
+        alive(totals)
+        alive(counts)
+        alive(padded)
+        return strange
+
+    return mean_planes
+
+
+planes_of_few, planes_of_many = planes_kernel(False), planes_kernel(True)
+
+
+def mean_planes_for(p: Plan) -> Any:
+    """The kernel for a plan."""
+    return planes_of_many if p.kernel > DIRECT else planes_of_few

@@ -7,29 +7,56 @@ summed once.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from windowgrad.dtypes import derivative_of, float_of, is_float
-from windowgrad.kernels.arrays import Array, computed, summed
+from windowgrad.kernels.arrays import Array, computed, summed, writeable
 from windowgrad.kernels.pool.lp import entry as lp
+from windowgrad.kernels.pool.masked import mean_planes, whole_planes
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, divisor, left_in, padded_in, sum_of
-from windowgrad.kernels.pool.masked.fill import filled, mask_of, unmasked
-from windowgrad.kernels.pool.masked.mean_planes import averaged_by_planes
-from windowgrad.kernels.pool.masked.whole_planes import averaged_whole
+from windowgrad.kernels.pool.masked.fill import Kind, filled, mask_of
 from windowgrad.kernels.pool.mean import entry as mean
 from windowgrad.kernels.pool.smooth import entry as smooth
-from windowgrad.params import LpParams, MeanParams, PoolParams, SmoothParams
+from windowgrad.params import LpParams, Mask, MeanParams, PoolParams, SmoothParams
 
 # --- mean --------------------------------------------------------------------------------------------------------
 
 
+def averaging(params: MeanParams, x: Kind, mask: Kind) -> Callable[[Array, Array], Array | None] | None:
+    """The way that takes contiguous arrays of these kinds, x and its mask, plane by plane; None if there is none."""
+    return whole_planes.averaging(params, x, mask) or mean_planes.averaging(params, x, mask)
+
+
+def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Callable[..., Array] | None:
+    """The mean of contiguous arrays of these kinds, or its tangent, if it is taken so; the last kind is that of the mask."""
+    result = float_of(kinds[0][1]) if rule == "forward" else derivative_of(float_of(kinds[0][1]), kinds[-2][1])
+    own = rule != "vjp" and kinds[-2][1] == result
+    take = averaging(params, *kinds[-2:]) if own else None
+    if take is None:
+        return None
+
+    def call(mask: Array, *arrays: Array) -> Array:
+        y = take(arrays[-1], mask)
+        return averaged_in_copies(params.masked_by(Mask(mask)), arrays[-1], result) if y is None else y
+
+    return call
+
+
 def averaged(params: MeanParams, x: Array, dtype: Any) -> Array:
+    assert params.where is not None
+    mask = params.where.array
+    if x.dtype == dtype and x.flags.c_contiguous:
+        ready = prepare_mean("forward", params.plain, (x.shape, x.dtype), (mask.shape, mask.dtype))
+        if ready is not None:
+            return ready(mask, writeable(x))
+    return averaged_in_copies(params, x, dtype)
+
+
+def averaged_in_copies(params: MeanParams, x: Array, dtype: Any) -> Array:
     """Sums in the dtype of the result, and those that it cannot hold again in float64; divided once."""
-    for way in (averaged_whole, averaged_by_planes):
-        if (means := way(params, x, dtype)) is not None:
-            return means
     cells, by = filled(params, x, 0), divisor(params, x.shape)
     total = mean.averaged(sum_of(params), cells, NARROW if computed(dtype) == NARROW else WIDE)
     finite = np.isfinite(total) if total.dtype == NARROW else np.True_
@@ -64,15 +91,15 @@ def cleared(params: PoolParams, gx: Array) -> Array:
 
 
 def lp_forward(params: LpParams, x: Array, out: Array | None = None) -> Array:
-    return lp.lp_forward(unmasked(params), filled(params, x, 0), out)
+    return lp.lp_forward(params.plain, filled(params, x, 0), out)
 
 
 def lp_jvp(params: LpParams, x: Array, dx: Array) -> Array:
-    return lp.lp_jvp(unmasked(params), filled(params, x, 0), filled(params, dx, 0))
+    return lp.lp_jvp(params.plain, filled(params, x, 0), filled(params, dx, 0))
 
 
 def lp_vjp(params: LpParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
-    (gx,) = lp.lp_vjp(unmasked(params), filled(params, x, 0), g)
+    (gx,) = lp.lp_vjp(params.plain, filled(params, x, 0), g)
     return (cleared(params, gx),)
 
 
@@ -100,13 +127,13 @@ def without_weight(params: SmoothParams, cells: Array, infinite: bool) -> Array 
     """Which windows have no cell of any weight: none left, or infinite ones alone, which weigh the same; None if it is none."""
     if not infinite:
         return None
-    y = smooth.smooth_forward(unmasked(params), cells)
+    y = smooth.smooth_forward(params.plain, cells)
     found: Array = y == (-math.inf if params.beta > 0 else math.inf)
     return found if found.any() else None
 
 
 def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> Array:
-    y = smooth.smooth_forward(unmasked(params), weightless(params, x, float_of(x.dtype))[0])
+    y = smooth.smooth_forward(params.plain, weightless(params, x, float_of(x.dtype))[0])
     nothing = left_in(params, x.shape) == 0
     if nothing.any():
         padded = padded_in(params.geometry, params.geometry.split(x.shape)[1]) if params.count_include_pad else 0.0
@@ -121,7 +148,7 @@ def of_left(params: SmoothParams) -> MeanParams:
 def smooth_jvp(params: SmoothParams, x: Array, dx: Array) -> Array:
     dtype = derivative_of(float_of(x.dtype), dx.dtype)
     cells, infinite = weightless(params, x, dtype)
-    dy = smooth.smooth_jvp(unmasked(params), cells, filled(params, dx, 0))
+    dy = smooth.smooth_jvp(params.plain, cells, filled(params, dx, 0))
     if (alike := without_weight(params, cells, infinite)) is not None:
         dy[alike] = mean_jvp(of_left(params), x, dx)[alike]
     return dy.astype(dtype, copy=False)
@@ -131,9 +158,9 @@ def smooth_vjp(params: SmoothParams, x: Array, g: Array, saved: None = None) -> 
     dtype = derivative_of(x.dtype, g.dtype)
     cells, infinite = weightless(params, x, dtype)
     if (alike := without_weight(params, cells, infinite)) is None:
-        (gx,) = smooth.smooth_vjp(unmasked(params), cells, g)
+        (gx,) = smooth.smooth_vjp(params.plain, cells, g)
     else:
         nothing = np.zeros((), g.dtype)
-        (gx,) = smooth.smooth_vjp(unmasked(params), cells, np.where(alike, nothing, g))
+        (gx,) = smooth.smooth_vjp(params.plain, cells, np.where(alike, nothing, g))
         gx = gx + mean_vjp(of_left(params), x, np.where(alike, g, nothing))[0]
     return (cleared(params, gx.astype(dtype, copy=False)),)

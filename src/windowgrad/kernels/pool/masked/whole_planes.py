@@ -10,15 +10,16 @@ array 0.37, and the mean 0.31, with one more array of counts 0.94; without masks
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from windowgrad.geometry import Global
-from windowgrad.kernels.arrays import Array, flat
+from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, sum_of
-from windowgrad.kernels.pool.masked.fill import LARGEST, fill_plane, small_mask, which_of
+from windowgrad.kernels.pool.masked.fill import LARGEST, Kind, fill_plane, whole_mask
 from windowgrad.kernels.pool.max.whole_planes import top_of
 from windowgrad.kernels.pool.mean.entry import sees_all
 from windowgrad.kernels.pool.mean.whole import sum_plane
@@ -29,42 +30,45 @@ from windowgrad.kernels.vector.ops import address, alive, lanes
 from windowgrad.params import MaxParams, MeanParams, PoolParams
 
 
-def is_taken(params: PoolParams, x: Array) -> bool:
-    """Whether windows are planes that are not large, and cells can be read as they are."""
-    plane = math.prod(params.geometry.split(x.shape)[1]) * x.itemsize
-    plain = x.dtype in (NARROW, WIDE) and x.flags.c_contiguous and x.size > 0
-    return isinstance(params.geometry, Global) and plain and plane <= LARGEST
+def is_taken(params: PoolParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    """Whether windows are planes that are not large."""
+    plane = math.prod(params.geometry.split(shape)[1]) * dtype.itemsize
+    return isinstance(params.geometry, Global) and dtype in (NARROW, WIDE) and math.prod(shape) > 0 and plane <= LARGEST
 
 
-def prepared(params: PoolParams, x: Array) -> tuple[tuple[Any, ...], int, int]:
-    """(cells, mask, and which plane of the mask each plane has; the cells of a plane; how many planes there are)."""
-    lead, spatial = params.geometry.split(x.shape)
-    mask = small_mask(params, x.shape)
-    return (x.reshape(-1), flat(mask).view(np.uint8), which_of(mask, lead)), math.prod(spatial), math.prod(lead)
-
-
-def max_whole(params: MaxParams, x: Array) -> tuple[Array, bool] | None:
-    """(the maxima, whether a plane has no cell left); None where another way must be taken."""
-    if not is_taken(params, x):
+def topping(params: MaxParams, x: Kind, mask: Kind) -> Callable[[Array, Array], tuple[Array, bool]] | None:
+    """From contiguous x and mask of these kinds to (the maxima, whether a plane has no cell left); None if it is not taken."""
+    (shape, dtype), (lead, spatial), out = x, params.geometry.split(x[0]), params.geometry.out_shape(x[0])
+    if not is_taken(params, shape, dtype):
         return None
-    arrays, plane, planes = prepared(params, x)
-    y = empty(params.geometry.out_shape(x.shape), x.dtype)
-    found = over(mask_tops, (*arrays, y.reshape(-1), x.dtype.type(-np.inf), plane), planes, 2 * x.nbytes)
-    return y, bool(found)
+    read, which = whole_mask(lead, spatial, mask[0])
+    least, plane, planes, work = dtype.type(-np.inf), math.prod(spatial), math.prod(lead), 2 * math.prod(shape) * dtype.itemsize
+
+    def call(x: Array, mask: Array) -> tuple[Array, bool]:
+        y = empty(out, dtype)
+        return y, bool(over(mask_tops, (x.ravel(), read(mask), which, y.ravel(), least, plane), planes, work))
+
+    return call
 
 
-def averaged_whole(params: MeanParams, x: Array, dtype: Any) -> Array | None:
-    """The means; None where another way must be taken, also where a sum is not finite."""
-    own = x.dtype == dtype and params.divisor_override is None and is_taken(params, x)
-    if not own or not sees_all(sum_of(params), planned_for(params.geometry, x.shape)[0]):
+def averaging(params: MeanParams, x: Kind, mask: Kind) -> Callable[[Array, Array], Array | None] | None:
+    """The same for the means, or None where a sum is not finite."""
+    (shape, dtype), (lead, spatial), out = x, params.geometry.split(x[0]), params.geometry.out_shape(x[0])
+    own = params.divisor_override is None and is_taken(params, shape, dtype)
+    if not own or not sees_all(sum_of(params), planned_for(params.geometry, shape)[0]):
         return None
-    arrays, plane, planes = prepared(params, x)
-    y, counts = empty(params.geometry.out_shape(x.shape), x.dtype), np.empty(planes, x.dtype)
-    strange = over(mask_sums, (*arrays, y.reshape(-1), counts, np.zeros(1), plane), planes, 2 * x.nbytes)
-    if strange and x.dtype == NARROW:
-        return None
-    np.divide(y, counts.reshape(y.shape), out=y)
-    return y
+    read, which = whole_mask(lead, spatial, mask[0])
+    zero, plane, planes, work = np.zeros(1), math.prod(spatial), math.prod(lead), 2 * math.prod(shape) * dtype.itemsize
+
+    def call(x: Array, mask: Array) -> Array | None:
+        y, counts = empty(out, dtype), np.empty(planes, dtype)
+        strange = over(mask_sums, (x.ravel(), read(mask), which, y.ravel(), counts, zero, plane), planes, work)
+        if strange and dtype == NARROW:
+            return None
+        np.divide(y, counts.reshape(out), out=y)
+        return y
+
+    return call
 
 
 @helper

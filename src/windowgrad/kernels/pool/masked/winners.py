@@ -7,19 +7,19 @@ and a call without such windows, the usual one, needs one pass more than without
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from windowgrad.dtypes import derivative_of, is_float
 from windowgrad.facts import Kernels
-from windowgrad.kernels.arrays import Array
-from windowgrad.kernels.pool.masked.fill import filled, mask_of, small_mask, unmasked
-from windowgrad.kernels.pool.masked.max_planes import max_by_planes
-from windowgrad.kernels.pool.masked.whole_planes import max_whole
+from windowgrad.kernels.arrays import Array, writeable
+from windowgrad.kernels.pool.masked import max_planes, whole_planes
+from windowgrad.kernels.pool.masked.fill import Kind, filled, mask_of, small_mask
 from windowgrad.kernels.pool.max import entry as max_entry
 from windowgrad.kernels.pool.min import entry as min_entry
-from windowgrad.params import MaxParams, no_cell
+from windowgrad.params import Mask, MaxParams, no_cell
 
 RULES: dict[str, tuple[Any, Any, Any, Any, Any]] = {
     "max": (max_entry.max_forward, max_entry.max_jvp, max_entry.max_vjp, max_entry.max_with_indices, max_entry.max_pushing),
@@ -45,13 +45,14 @@ def rules(kind: str) -> Kernels:
         return doubt if doubt.any() else None
 
     def masked_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
-        planes = (max_whole(params, x) or max_by_planes(params, x)) if kind == "max" and out is None else None
-        if planes is not None:
-            tops, some_empty = planes
-            if some_empty and params.empty == "raise":
-                left_in(params, x, tops.shape)
-            return tops
-        plain, cells = unmasked(params), filled(params, x, loses(x.dtype))
+        assert params.where is not None
+        mask = params.where.array
+        if out is None and x.flags.c_contiguous:
+            ready = prepare("forward", params.plain, (x.shape, x.dtype), (mask.shape, mask.dtype))
+            if ready is not None:
+                tops: Array = ready(mask, writeable(x))
+                return tops
+        plain, cells = params.plain, filled(params, x, loses(x.dtype))
         y: Array = forward(plain, cells, out)
         if in_doubt(params, x, y) is not None:
             y[~left_in(params, x, y.shape)] = 0
@@ -60,7 +61,7 @@ def rules(kind: str) -> Kernels:
     def masked_with_indices(
         params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)
     ) -> tuple[Array, Array]:
-        plain, cells = unmasked(params), filled(params, x, loses(x.dtype))
+        plain, cells = params.plain, filled(params, x, loses(x.dtype))
         y, index = with_indices(plain, cells, out)
         if (doubt := in_doubt(params, x, y)) is not None:
             seen, first = max_entry.max_with_indices(first_of(params), small_mask(params, x.shape))
@@ -72,7 +73,7 @@ def rules(kind: str) -> Kernels:
         return masked_pushing(params, x, dx)[1]
 
     def masked_pushing(params: MaxParams, x: Array, dx: Array) -> tuple[Array, Array]:
-        mask, plain = mask_of(params, x.shape), unmasked(params)
+        mask, plain = mask_of(params, x.shape), params.plain
         cells, moved = filled(params, x, loses(x.dtype)), filled(params, dx, 0)
         y, dy = pushing(plain, cells, moved) or (forward(plain, cells), jvp(plain, cells, moved))
         if (doubt := in_doubt(params, x, y)) is not None:
@@ -82,7 +83,7 @@ def rules(kind: str) -> Kernels:
         return y, dy
 
     def masked_vjp(params: MaxParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
-        mask, plain, dtype = mask_of(params, x.shape), unmasked(params), derivative_of(x.dtype, g.dtype)
+        mask, plain, dtype = mask_of(params, x.shape), params.plain, derivative_of(x.dtype, g.dtype)
         cells = filled(params, x, loses(x.dtype))
         doubt = in_doubt(params, x, forward(plain, cells))
         if doubt is None:
@@ -93,7 +94,26 @@ def rules(kind: str) -> Kernels:
         (more,) = max_entry.max_vjp(plain, np.ascontiguousarray(mask), among)
         return ((gx + more).astype(dtype),)
 
-    return Kernels(masked_forward, masked_jvp, masked_vjp, masked_with_indices, pushing=masked_pushing)
+    def prepare(rule: str, params: MaxParams, *kinds: Kind) -> Callable[[Array, Array], Array] | None:
+        """The maximum of contiguous arrays of these kinds, if it is taken plane by plane; the last kind is that of the mask."""
+        take = topping(params, *kinds) if kind == "max" and rule == "forward" else None
+        if take is None:
+            return None
+
+        def call(mask: Array, x: Array) -> Array:
+            y, some_empty = take(x, mask)
+            if some_empty and params.empty == "raise":
+                left_in(params.masked_by(Mask(mask)), x, y.shape)
+            return y
+
+        return call
+
+    rules = masked_forward, masked_jvp, masked_vjp, masked_with_indices
+    return Kernels(*rules, pushing=masked_pushing, prepare=prepare)
+
+
+def topping(params: MaxParams, x: Kind, mask: Kind) -> Callable[[Array, Array], tuple[Array, bool]] | None:
+    return whole_planes.topping(params, x, mask) or max_planes.topping(params, x, mask)
 
 
 def first_of(params: MaxParams) -> MaxParams:
