@@ -110,7 +110,7 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
                 name = ", ".join(filter(None, (op.name, windows, layout)))
                 yield from every_rule(name, op, record(geometry, *options), x)
     some = Mask(np.arange(41) % 3 > 0)
-    for geometry in (POOLING[""], POOLING["global"]):
+    for geometry in (POOLING[""], POOLING["of long rows"], POOLING["global"]):
         left = record(geometry, *facts_of(op).kernel_options[0], where=some)
         yield from every_rule(f"{op.name} with a mask", op, left, layouts[""])
     for name, x in strange(layouts[""]) if is_float(dtype) else ():
