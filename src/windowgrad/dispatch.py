@@ -485,6 +485,19 @@ def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[
         raise too_many(op) from error
 
 
+def prepared_last(op: Op, params: Params, x: Any) -> Ready | None:
+    """The forward rule for arrays with the shape, dtype and strides of x, if its channels stand last and it is not large."""
+    if (
+        not params.lasting
+        or not x.dtype.isnative
+        or x.size >= peak.LEAST
+        or route(op, "forward", params, (x.shape, x.dtype))[0] is not by_kernel
+    ):
+        return None
+    prepare = loaded(facts_of(op).kernels).prepare_last
+    return None if prepare is None else prepare(params, x)
+
+
 def is_read_as_it_is(op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> bool:
     """Whether pooling kernels copy no contiguous array of these kinds: then the memory that a call needs follows from them."""
     if not isinstance(params, PoolParams):

@@ -28,7 +28,8 @@ def max_kernels() -> Kernels:
     from windowgrad.kernels.pool.max import entry
 
     rules = entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices
-    return Kernels(*rules, entry.max_saving, entry.max_saves, entry.max_pushing, small.prepare_max)
+    saving = entry.max_saving, entry.max_saves, entry.max_pushing
+    return Kernels(*rules, *saving, prepare=small.prepare_max, prepare_last=small.prepare_max_last)
 
 
 def min_kernels() -> Kernels:
@@ -42,7 +43,8 @@ def mean_kernels() -> Kernels:
     from windowgrad.kernels.pool import small
     from windowgrad.kernels.pool.mean import entry
 
-    return Kernels(entry.mean_forward, entry.mean_jvp, entry.mean_vjp, prepare=small.prepare_mean)
+    rules = entry.mean_forward, entry.mean_jvp, entry.mean_vjp
+    return Kernels(*rules, prepare=small.prepare_mean, prepare_last=small.prepare_mean_last)
 
 
 def smooth_kernels() -> Kernels:

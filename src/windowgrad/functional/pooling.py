@@ -16,19 +16,22 @@ import numpy as np
 
 from windowgrad import dispatch
 from windowgrad.arguments import flag, is_masked
-from windowgrad.dispatch import Kind, Ready, route
+from windowgrad.dispatch import Ready, route
 from windowgrad.functional.masks import masked
 from windowgrad.functional.remember import KEPT, is_plain
 from windowgrad.params import PoolParams
 from windowgrad.spec.op import Op
 
+Known = dict[tuple[Any, ...], Ready | None]
+"""Prepared calls by shape and dtype and, of arrays whose cells are not in a row, strides."""
+
 
 def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..., Any]:
     """`compute(x, options, out, return_indices, where)` for the parameters `make(*fixed, *options)`."""
-    kept: dict[tuple[Any, ...], tuple[tuple[Any, ...], PoolParams, dict[Kind, Ready | None]]] = {}
+    kept: dict[tuple[Any, ...], tuple[tuple[Any, ...], PoolParams, Known]] = {}
 
-    def learn(options: tuple[Any, ...]) -> tuple[PoolParams, dict[Kind, Ready | None]]:
-        params, ready = make(*fixed, *options), dict[Kind, Ready | None]()
+    def learn(options: tuple[Any, ...]) -> tuple[PoolParams, Known]:
+        params, ready = make(*fixed, *options), Known()
         if all(map(is_plain, options)):
             if len(kept) >= KEPT:
                 kept.clear()
@@ -46,9 +49,9 @@ def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..
         if where is not None or (type(x) is not np.ndarray and is_masked(x)):
             return masked(op, params, x, where, out, op.with_indices is not None and flag("return_indices", return_indices))
         if out is None and return_indices is False and type(x) is np.ndarray:
-            kind = x.shape, x.dtype
-            call = ready.get(kind)
-            if call is not None and dispatch.READY and x.flags.carray:
+            kind, flags = (x.shape, x.dtype), x.flags
+            call = ready.get(kind if flags.carray else (*kind, x.strides))
+            if call is not None and dispatch.READY and flags.behaved:
                 try:
                     return call(x)
                 except MemoryError as error:
@@ -56,6 +59,8 @@ def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..
             y = op.forward(params, x)
             if kind not in ready and len(ready) < KEPT:
                 ready[kind] = route(op, "forward", params, kind)[1] if params.lasting else None
+            if not flags.carray and (strided := (*kind, x.strides)) not in ready and len(ready) < KEPT:
+                ready[strided] = dispatch.prepared_last(op, params, x)
             return y
         if out is None and return_indices is False:
             return op.forward(params, x)

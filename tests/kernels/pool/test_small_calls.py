@@ -192,3 +192,43 @@ def test_results_of_a_prepared_call_are_new_each_time(monkeypatch):
         assert again.flags.owndata
         again[...] = 7
     assert (first == 1).all()
+
+
+LAST = {
+    "channels last": (lambda x: np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1), True),
+    "channels first": (lambda x: x, False),
+    "a part": (lambda x: np.repeat(x, 2, -1)[..., ::2], False),
+    "axes reversed": (np.asfortranarray, False),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "int16"])
+@pytest.mark.parametrize("layout", LAST)
+def test_forward_calls_of_channels_last_are_prepared_by_their_strides(layout, dtype, monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    change, expected = LAST[layout]
+    plain_x = np.random.default_rng(7).integers(0, 200, (2, 5, 9, 11)).astype(dtype)
+    x = change(plain_x)
+    for op, pool, record in (("max_pool", wg.max_pool2d, MaxParams), ("avg_pool", wg.avg_pool2d, MeanParams)):
+        own = dtype in ("float32", "float64") or (op == "max_pool" and dtype == "uint8")
+        for geometry in (Sliding((2, 2), 2), Sliding((3, 3), 2, 1), Sliding((3, 5), 1, (1, 2))):
+            ready = dispatch.prepared_last(OPS[op], record(geometry), x)
+            assert (ready is not None) == (expected and own)
+            options = geometry.kernel, geometry.stride, tuple(before for before, _ in geometry.padding)
+            first, second = pool(x, *options), pool(x, *options)
+            assert settled(first) == settled(second) == settled(pool(plain_x, *options))
+            assert first.strides == second.strides
+            fixed = x.view()
+            fixed.flags.writeable = False
+            assert settled(pool(fixed, *options)) == settled(first)
+
+
+def test_large_arrays_and_windows_taken_in_another_way_are_not_prepared_by_their_strides():
+    params, many = MaxParams(Sliding((2, 2), 2)), Sliding((40, 40), 1)
+    last = LAST["channels last"][0](np.zeros((1, 4, 64, 64), np.float32))
+    large = np.moveaxis(np.broadcast_to(np.zeros((), np.float32), (1, 1024, 1024, 4)), -1, 1)
+    assert dispatch.prepared_last(OPS["max_pool"], params, large) is None
+    for op, record in (("max_pool", MaxParams), ("avg_pool", MeanParams)):
+        assert dispatch.prepared_last(OPS[op], record(Sliding((2, 2), 2)), last) is not None
+        assert dispatch.prepared_last(OPS[op], record(many), last) is None
+        assert dispatch.prepared_last(OPS[op], record(Sliding((2, 2), 2)), last[:0]) is None
