@@ -11,7 +11,9 @@ from support.bits import settled
 from support.guarded import exact_memory, guarded
 from windowgrad import dispatch
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels.pool.masked import max_planes, mean_planes, sums, whole_planes, winners
+from windowgrad.kernels.pool.axis_passes import has_many_rows
+from windowgrad.kernels.pool.masked import counts, max_planes, mean_planes, sums, whole_planes, winners
+from windowgrad.kernels.pool.mean import entry as mean_entry
 from windowgrad.kernels.runtime import threads
 from windowgrad.params import Mask, MaxParams, MeanParams
 from windowgrad.spec import maximum, mean
@@ -82,6 +84,34 @@ def test_masked_windows_are_those_of_the_meaning_wherever_memory_ends(geometry):
                     assert settled(sums.mean_forward(params.masked_by(mask), cells)) == settled(wanted)
                 tops = winners.rules("max").forward(MaxParams(geometry, where=mask), cells)
                 assert settled(tops) == settled(greatest)
+
+
+def test_masks_are_counted_as_bytes_if_these_hold_the_counts_of_columns():
+    windows, bins = Sliding((3, 3), 2, 1), Adaptive((1, 3))
+    assert counts.is_counted(windows, (2, 2 * SIDE, 2 * SIDE))  # LARGEST bytes
+    assert not counts.is_counted(windows, (2, 2 * SIDE, 2 * SIDE + 1))
+    assert counts.is_counted(bins, (2, 255, 9))
+    assert not counts.is_counted(bins, (2, 256, 9))
+    assert not counts.is_counted(Sliding((40, 40), 1), (2, 64, 64))
+    assert not counts.is_counted(windows, (0, 8, 8))
+
+
+@pytest.mark.parametrize("geometry", [*(each for each in WINDOWS if not has_many_rows(each)), Global(2)], ids=str)
+def test_counts_are_exact_wherever_memory_ends_and_whoever_counts(geometry):
+    before = threads.get_num_threads()
+    for width in WIDTHS:
+        where = np.random.default_rng(width).random((90, 33, width)) < 0.7
+        wanted = mean_entry.averaged(MeanParams(geometry, True, 1), where, np.dtype(np.float32))
+        try:
+            for count in (1, 2):
+                threads.set_num_threads(count)
+                with exact_memory():
+                    for edge in ("start", "end"):
+                        params = MeanParams(geometry, where=Mask(guarded(where, edge)))
+                        assert counts.is_counted(geometry, where.shape)
+                        assert settled(counts.left_in(params, where.shape)) == settled(wanted)
+        finally:
+            threads.set_num_threads(before)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 12, 40), (12, 40), (2, 1, 12, 40), (3, 1, 1), (1, 40), ()], ids=str)

@@ -17,7 +17,7 @@ from windowgrad.kernels.arrays import Array, computed, summed, writeable
 from windowgrad.kernels.pool.lp import entry as lp
 from windowgrad.kernels.pool.masked import mean_planes, whole_planes
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, divisor, left_in, padded_in, sum_of
-from windowgrad.kernels.pool.masked.fill import Kind, filled, mask_of
+from windowgrad.kernels.pool.masked.fill import Kind, filled
 from windowgrad.kernels.pool.mean import entry as mean
 from windowgrad.kernels.pool.smooth import entry as smooth
 from windowgrad.params import LpParams, Mask, MeanParams, PoolParams, SmoothParams
@@ -83,8 +83,7 @@ def mean_vjp(params: MeanParams, x: Array, g: Array, saved: None = None) -> tupl
 
 def cleared(params: PoolParams, gx: Array) -> Array:
     """No gradient where the mask leaves a cell out."""
-    np.copyto(gx, 0, where=~mask_of(params, gx.shape))
-    return gx
+    return filled(params, gx, 0)
 
 
 # --- p-norm ------------------------------------------------------------------------------------------------------
