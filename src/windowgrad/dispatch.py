@@ -463,7 +463,10 @@ def masked_route(op: Op, rule: str, params: PoolParams, shape: tuple[int, ...], 
     compute, _ = route.__wrapped__(op, rule, masked, *kinds)
     native, masks = all(dtype.isnative for _, dtype in kinds), facts_of(op).masked if compute is by_kernel else None
     prepare = loaded(masks).prepare if masks is not None and native else None
-    return compute, None if prepare is None else prepare(rule, params, *kinds, (shape, np.dtype(np.bool_)))
+    try:
+        return compute, None if prepare is None else prepare(rule, params, *kinds, (shape, np.dtype(np.bool_)))
+    except OverflowError as error:
+        raise too_many(op) from error
 
 
 def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> Ready | None:
@@ -487,12 +490,8 @@ def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[
 
 def prepared_last(op: Op, params: Params, x: Any) -> Ready | None:
     """The forward rule for arrays with the shape, dtype and strides of x, if its channels stand last and it is not large."""
-    if (
-        not params.lasting
-        or not x.dtype.isnative
-        or x.size >= peak.LEAST
-        or route(op, "forward", params, (x.shape, x.dtype))[0] is not by_kernel
-    ):
+    plain = params.lasting and x.dtype.isnative and x.size < peak.LEAST
+    if not plain or route(op, "forward", params, (x.shape, x.dtype))[0] is not by_kernel:
         return None
     prepare = loaded(facts_of(op).kernels).prepare_last
     return None if prepare is None else prepare(params, x)

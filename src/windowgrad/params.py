@@ -112,8 +112,8 @@ class PoolParams(Params):
 
     def masked_by(self, mask: Mask) -> Self:
         """The same record with a mask; what was right is not checked again."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, where=mask, plain=self.plain)
+        plain, made = self if self.where is None else self.plain, object.__new__(type(self))
+        made.__dict__.update(self.__dict__, where=mask, plain=plain)
         return made
 
     def out_shape(self, *shapes: Shape) -> Shape:
