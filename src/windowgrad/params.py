@@ -41,9 +41,12 @@ AT_ONCE = 1 << 16
 class Mask:
     """Which cells of an array are there: True where one counts. It equals itself alone, so its cells may be any."""
 
+    lazy: bool = False
+    """Whether it is a Dask array, for another."""
+
     def __init__(self, where: Any, lazy: bool = False) -> None:
-        """`lazy`: it is a Dask array, for another."""
         self.array: Any = where
+        self.lazy = lazy
         is_array = lazy or isinstance(where, np.ndarray)
         if not is_array or where.dtype != np.bool_:
             kind = f"an array of {where.dtype}" if is_array else type(where).__name__

@@ -38,13 +38,20 @@ def as_mask(where: Any, x: Any) -> Mask:
     """The mask of x; of an array that is not NumPy's a copy, for derivatives and programs that outlive the call."""
     if isinstance(where, (bool, np.bool_)):
         where = np.asarray(where)
-    if type(where) is type(x) and is_lazy(type(x)):
+    if type(where) is type(inner := untraced(x)) and is_lazy(type(inner)):
         return Mask(where, lazy=True)
     array = constant("where", where)
     if isinstance(array, Mask):
         return array
     keeps = isinstance(array, np.ndarray) and array is where and type(x) is not np.ndarray
     return Mask(array.copy() if keeps else array)
+
+
+def untraced(x: Any) -> Any:
+    """The array that a traced value is made of."""
+    while hasattr(type(x), "__windowgrad__") and hasattr(x, "value"):
+        x = x.value
+    return x
 
 
 def pooled(op: Op, params: PoolParams, arrays: Sequence[Any], out: Any, return_indices: bool) -> Any:

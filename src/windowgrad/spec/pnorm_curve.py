@@ -64,7 +64,7 @@ def by_cell(rules: Op, x: Any, v: Any, where: Mask | None) -> Any:
     """v ÷ x, 0 where x is 0 or the mask leaves it out."""
     signs, inverses = SIGN, INVERSE
     if where is not None:
-        there = Mask(where.over(x.shape)[..., None])
+        there = Mask(where.over(x.shape)[..., None], where.lazy)
         signs, inverses = replace(SIGN, where=there), replace(INVERSE, where=there)
     return cell_by_cell(rules, inverses, x, cell_by_cell(rules, signs, x, v))
 

@@ -78,6 +78,38 @@ def test_a_tape_follows_a_masked_dask_array():
     assert np.asarray(grads[x]).tolist() == [1, 0, 0.5, 0.5]
 
 
+POOLED = [
+    lambda x, where: wg.max_pool2d(x, 3, 2, 1, where=where),
+    lambda x, where: wg.avg_pool2d(x, 2, where=where),
+    lambda x, where: wg.lp_pool2d(x, 3, 2, where=where),
+    lambda x, where: wg.smooth_max_pool2d(x, 2, beta=2.0, where=where),
+    lambda x, where: wg.global_min_pool2d(x, where=where),
+]
+
+
+@pytest.mark.parametrize("pool", POOLED, ids=["max", "mean", "norm", "smooth", "global min"])
+def test_a_lazy_mask_may_be_given_for_a_traced_dask_array(pool):
+    """Of a tape, of a tangent, and of both for second derivatives."""
+    cells = np.random.default_rng(0).standard_normal((2, 6, 6))
+    x, where = da.from_array(cells, chunks=(1, 4, 2)), da.from_array(cells > 0, chunks=3)
+    found, right = (
+        (
+            wg.grad(lambda x: wg.sum(pool(x, mask) ** 2))(given),
+            wg.jvp(lambda x: pool(x, mask), (given,), (given,))[1],
+            *wg.hvp(lambda x: wg.sum(pool(x, mask) ** 2), (given,), (given,)),
+        )
+        for given, mask in ((x, where), (cells, cells > 0))
+    )
+    for lazy, eager in zip(found, right, strict=True):
+        assert isinstance(lazy, da.Array)
+        np.testing.assert_allclose(np.asarray(lazy), eager, rtol=1e-13, atol=1e-13)
+
+
+def test_a_lazy_mask_for_a_traced_numpy_array_is_refused():
+    with pytest.raises(KindError, match=r"where: must be a NumPy array where x is no Dask array; call where.compute\(\)"):
+        wg.max_pool2d(wg.Tape().leaf(np.ones((4, 4))), 2, where=da.ones((4, 4), dtype=bool, chunks=2))
+
+
 def test_what_is_refused():
     x = da.ones((2, 4), chunks=2)
     with pytest.raises(WindowError, match=r"where of shape \(3,\): must broadcast to \(2, 4\), the shape of x"):
