@@ -176,3 +176,24 @@ def test_infinity_and_nan_are_those_of_the_specification(p, dtype):
     wanted = MEANING.forward(params, exact[0]), MEANING.jvp(params, *exact[:2]), MEANING.vjp(params, exact[0], exact[2])[0]
     for ours, theirs in zip(found, wanted, strict=True):
         np.testing.assert_allclose(ours.astype(np.float64), theirs.astype(np.float64), rtol=2e-3)
+
+
+GAPS = [Sliding((1,), (2,)), Sliding((3,), (5,)), Sliding((2,), (1,), 0, (4,)), Sliding((2,), (3,), ((1, 0),))]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("geometry", GAPS, ids=str)
+@pytest.mark.parametrize("p", [1, 2, 2.5, 7])
+def test_a_cell_that_no_window_sees_has_no_gradient_whatever_it_is(dtype, geometry, p):
+    x = np.array([[1, 2, 3, 4, 5, 6]], dtype=dtype)
+    params = LpParams(geometry, p)
+    seen = {tap for o in np.ndindex(*geometry.grid((6,))) for (tap,) in geometry.taps(o, (6,))}
+    unseen = sorted(set(range(6)) - seen)
+    assert unseen
+    g = np.ones(params.out_shape(x.shape), dtype=dtype)
+    (right,) = LP.vjp(params, x, g)
+    for strange in (np.nan, np.inf):
+        x[:, unseen] = strange
+        (found,) = LP.vjp(params, x, g)
+        assert not found[:, unseen].any()
+        np.testing.assert_allclose(found, right, rtol=4 * np.finfo(dtype).eps)  # a plane has one scale, which is another now

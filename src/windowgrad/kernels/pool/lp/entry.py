@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from windowgrad.dtypes import derivative_of, float_of
+from windowgrad.geometry import Geometry
 from windowgrad.kernels.arrays import Array, added, computed, finished, room, summed
 from windowgrad.kernels.pool.blocks import Block, blocks
 from windowgrad.kernels.pool.layout import out_shape, planned_for
@@ -243,7 +245,27 @@ def lp_vjp(params: LpParams, x: Array, g: Array, saved: Array | None = None) -> 
                 gx[at + strip.kept_low : at + strip.kept_high] = part[strip.kept_low - strip.low : strip.kept_high - strip.low]
 
     over_cells(plane, planes, WORK * x.nbytes, silent(work))
-    return (finished(gx, x.shape, dtype),)
+    found = finished(gx, x.shape, dtype)
+    for axis, unseen in gaps(params.geometry, x.shape[len(x.shape) - params.geometry.rank :]):
+        found.swapaxes(axis, 0)[unseen] = 0  # a cell there weighs nothing, were it infinite
+    return (found,)
+
+
+@lru_cache(maxsize=1024)
+def gaps(geometry: Geometry, spatial: tuple[int, ...]) -> tuple[tuple[int, Array], ...]:
+    """Of each axis with cells that no window sees: the axis, counted from the last, and those cells."""
+    found = []
+    for axis, (n, table) in enumerate(zip(spatial, geometry.tables(spatial), strict=True)):
+        unseen = np.ones(n, np.bool_)
+        if len(table.start) < table.count.max():
+            for start, count in zip(table.start.tolist(), table.count.tolist(), strict=True):
+                unseen[start : start + count * table.step : table.step] = False
+        else:
+            for tap in range(int(table.count.max())):
+                unseen[table.start[table.count > tap] + tap * table.step] = False
+        if unseen.any():
+            found.append((axis - len(spatial), np.flatnonzero(unseen)))
+    return tuple(found)
 
 
 def cell_by_cell(params: LpParams, x: Array, v: Array, dtype: Any) -> Array:
