@@ -271,6 +271,8 @@ def smooth_families(operator: str, layer: str) -> tuple[Family, ...]:
 
 def lp_families(operator: str, layer: str) -> tuple[Family, ...]:
     notes = "Padded cells add nothing. It does not overflow unless the norm does. The derivatives of a norm of zeros are 0."
+    norm = ("norm_type", (2, 1, 3, 2.5)), ("signs", ("both", "positive"))
+    dtype = ("dtype", (*FLOATS, "int64", "uint8"))
     return (
         Family(
             operator,
@@ -281,6 +283,8 @@ def lp_families(operator: str, layer: str) -> tuple[Family, ...]:
             layer,
             "The p-norm (Σ|x|^p)^(1/p) of each window.",
             notes,
+            case_arguments=words("norm_type kernel stride padding dilation ceil_mode"),
+            factors=(CEIL_MODE, *norm, ("group", (*SUMS, "empty windows")), dtype),
         ),
         Family(
             f"adaptive_{operator}",
@@ -291,6 +295,8 @@ def lp_families(operator: str, layer: str) -> tuple[Family, ...]:
             f"Adaptive{layer}",
             "The p-norm (Σ|x|^p)^(1/p) of each of `output_size` bins per axis.",
             notes,
+            case_arguments=words("norm_type output_size"),
+            factors=(*norm, ("group", SUMS), dtype),
         ),
         Family(
             f"global_{operator}",
@@ -301,6 +307,8 @@ def lp_families(operator: str, layer: str) -> tuple[Family, ...]:
             f"Global{layer}",
             "The p-norm (Σ|x|^p)^(1/p) over the last `rank` axes.",
             notes,
+            case_arguments=("norm_type",),
+            factors=(*norm, ("group", SUMS), dtype),
         ),
     )
 
@@ -385,6 +393,7 @@ LP = Facts(
     derivative_reads=("x",),
     partial_results="p-norm",
     kernel_options=((1,), (2,), (3,), (7,)),
+    case_options=("norm_type",),
 )
 SHARP = Facts(
     sharp_kernels,

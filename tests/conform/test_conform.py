@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from decimal import Decimal
 from itertools import combinations
 from random import Random
 
@@ -18,7 +19,7 @@ from windowgrad.conform.answers import Answer
 from windowgrad.conform.case import CHECKS, GROUPS, OPS, Case
 from windowgrad.conform.cases import FACTORS, cases, covering, possible
 from windowgrad.conform.command import CASES
-from windowgrad.conform.expected import compared, expected
+from windowgrad.conform.expected import NORM_ROUNDINGS, compared, expected, magnitudes
 from windowgrad.conform.pairwise import pairwise
 from windowgrad.conform.process import Limits, Worker
 from windowgrad.conform.rules import RULES, rule_of
@@ -71,24 +72,59 @@ def test_cases_are_what_their_group_says():
     found = cases(CASES)
     assert {case.group for case in found} == set(GROUPS)
     for case in found:
-        planes = case.x.reshape(-1, int(np.prod(case.spatial)))
+        planes, left = (array.reshape(-1, int(np.prod(case.spatial))) for array in (case.x, case.there))
         if case.group == "tie-free":
-            assert all(len(set(plane.tolist())) == plane.size for plane in planes)
-        if case.group not in ("NaN", "infinite"):
-            assert all(np.isfinite(array.astype(float)).all() for array in case.arrays.values())
-        assert (case.group == "NaN") == bool(np.isnan(case.x.astype(float)).any())
+            assert all(len(set(plane[kept].tolist())) == kept.sum() for plane, kept in zip(planes, left, strict=True))
+        seen = [array.astype(float) for array in (*case.arrays.values(), case.x[case.there])[1:]]
+        if case.group not in ("NaN", "infinite", "empty windows"):
+            assert all(np.isfinite(array).all() for array in seen)
+        assert (case.group == "NaN") == bool(np.isnan(seen[-1]).any()) or case.where is not None
         assert (case.group == "empty windows") == case.has_empty_window
 
 
 def test_every_expected_number_is_held_exactly_by_the_dtype():
     """So what differs differs in meaning. Of a mean that is its sum; the quotient may be rounded."""
     for case in cases(CASES):
-        if case.group in ("large", "NaN", "infinite") or case.is_mean:
+        if case.group in ("large", "NaN", "infinite") or case.is_mean or case.is_norm:
             continue
         for check in case.checks:
             for cell in (cell for array in expected(case, check).values() for cell in array.flat):
                 if check != "indices" and case.dtype.startswith("float") and case.ties != "split":
                     assert np.dtype(case.dtype).type(float(cell)) == cell
+
+
+def test_masks_leave_out_what_their_level_says():
+    masked = [case for case in cases(CASES) if case.where is not None]
+    for op in OPS:
+        shares = {case.there.mean() for case in masked if case.op == op}
+        assert (0 in shares and 1 not in shares and len(shares) > 3) or op.startswith("conv")
+    assert any(case.where.shape == case.spatial for case in masked)
+    assert any(np.isnan(case.x[~case.there]).any() for case in masked)
+    assert any(np.isinf(case.x[~case.there]).any() for case in masked)
+    for case in masked:
+        assert all(cell == cell for cell in expected(case, "forward")["y"].flat)
+        assert not any(expected(case, "gradient")["gradient of x"][~case.there])
+
+
+def test_a_norm_is_expected_to_the_last_digit_and_may_be_some_roundings_away():
+    case = Case("global_lp_pool", {"x": np.array([[[1.0, 1.0]]])}, norm_type=3)
+    (y,) = expected(case, "forward")["y"].flat
+    assert y == float(Decimal(2) ** (Decimal(1) / 3))
+    right = expected(case, "forward")
+    off = [np.array([[[y * (1 + n * 2.0**-52)]]]) for n in (15, 18)]
+    assert compared(case, "forward", right, [Answer.of(off[0])]) is None
+    assert compared(case, "forward", right, [Answer.of(off[1])]).what == "value"
+
+
+def test_the_derivative_of_a_norm_may_round_by_what_is_added_where_that_cancels():
+    x = np.array([[[2.0, -2.0, 1.0]]])
+    case = Case("lp_pool", {"x": x}, (3,), (1,), ((0, 0),), (1,), norm_type=3)
+    right = expected(case, "tangent")
+    (wanted,), (size,) = right["tangent"].flat, magnitudes(case, "tangent").flat
+    assert abs(wanted) < size / 2
+    near, far = (np.array([[[wanted + share * NORM_ROUNDINGS * 2.0**-52 * size]]]) for share in (0.9, 1.1))
+    assert compared(case, "tangent", right, [Answer.of(near)]) is None
+    assert compared(case, "tangent", right, [Answer.of(far)]).what == "value"
 
 
 def test_a_rule_is_one_of_the_page():
@@ -170,6 +206,22 @@ def test_a_difference_that_only_shows_together_says_so():
     report = findings(fakes.Disturbed(), ("avg_pool",), ("forward",), 8)
     assert {result.kind for result in report.results} == {"differs"}
     assert {finding.smallest.message for finding in report.findings} == {"in one program with other cases; by itself it agrees"}
+
+
+def test_an_adapter_that_knows_nothing_of_masks_is_asked_none():
+    masked = [case for case in cases(CASES, 0, ("max_pool",)) if case.where is not None][:3]
+    unaware, aware = (run([adapter], Plan(masked, ("forward",)))[0] for adapter in (fakes.Unaware(), fakes.Exact()))
+    assert {(result.kind, result.message) for result in unaware.results} == {("unsupported", "it has no masks")}
+    assert {result.kind for result in aware.results} == {"agrees"}
+
+
+def test_a_mask_that_is_ignored_is_found_and_shrunk():
+    masked = [case for case in cases(CASES, 0, ("avg_pool",)) if case.where is not None]
+    (report,) = run([fakes.IgnoresMasks()], Plan(masked, ("forward",)))
+    smallest = [finding.smallest.case for finding in report.findings if finding.rule == "Masks"]
+    assert min(case.x.size for case in smallest) <= 2
+    assert all((~case.there).any() for case in smallest)
+    assert "where = np.array(" in report.findings[0].script
 
 
 def test_what_is_not_installed_is_not_counted():

@@ -334,12 +334,12 @@ def test_a_case_is_read_back_as_it_was():
 
 def test_a_right_answer_differs_nowhere_and_a_wrong_one_where_it_is_wrong():
     case = Case("max_pool", {"x": np.array([[[1.0, 3.0, 2.0]]])}, (2,), (1,), ((0, 0),), (1,))
-    assert differing(case, [[[3, 3]]], [[[3.0, 3.0]]]) == set()
-    assert differing(case, [[[3, 3]]], [[[3.0, "nan"]]]) == {(0, 0, 1)}
-    assert differing(case, [[["nan", 3]]], [[["nan", 3.0]]]) == set()
+    assert differing(case, "forward", [[[3, 3]]], [[[3.0, 3.0]]]) == set()
+    assert differing(case, "forward", [[[3, 3]]], [[[3.0, "nan"]]]) == {(0, 0, 1)}
+    assert differing(case, "forward", [[["nan", 3]]], [[["nan", 3.0]]]) == set()
     mean = Case("avg_pool", {"x": np.array([[[1.0, 0.0, 0.0]]], np.float32)}, (3,), (1,), ((0, 0),), (1,))
-    assert differing(mean, [[["1/3"]]], [[[float(np.float32(1 / 3))]]]) == set()
-    assert differing(mean, [[["1/3"]]], [[[0.333]]]) == {(0, 0, 0)}
+    assert differing(mean, "forward", [[["1/3"]]], [[[float(np.float32(1 / 3))]]]) == set()
+    assert differing(mean, "forward", [[["1/3"]]], [[[0.333]]]) == {(0, 0, 0)}
 
 
 def test_a_window_is_drawn_with_its_padding_its_overhang_and_its_winner():

@@ -21,7 +21,8 @@ class Exact(OnNumPy):
 
     def program(self, case, check):
         kind = result_dtype(case.meaning, [array.dtype for array in case.arrays.values()])
-        text = super().program(case, check)
+        head, mask, tail = super().program(case, check).partition("\nwhere = ")
+        text = head + mask + tail.replace(".astype(object)", "", 1) if mask else head
         if check == "forward":
             return f"{text}got = got.astype(np.{kind})\n"
         if check == "gradient":
@@ -36,6 +37,21 @@ class WrongDivisor(Exact):
 
     def call(self, case):
         return super().call(case).replace("count_include_pad=False", "count_include_pad=True")
+
+
+class IgnoresMasks(Exact):
+    """All cells count, whatever the mask says."""
+
+    name = "ignores-masks"
+
+    def call(self, case):
+        return super().call(case).replace(", where=where", "")
+
+
+class Unaware(Exact):
+    """Written before cases had masks."""
+
+    name, masks = "unaware", False
 
 
 class PadOrder(Exact):

@@ -68,6 +68,15 @@ class Together(Implementation, Protocol):
         """A text that leaves a list in `got`: for each case what `program` leaves, or None: ask it by itself."""
 
 
+@runtime_checkable
+class Masking(Implementation, Protocol):
+    """One that is asked cases with a mask too; no other is, so that `supports` need not know of masks."""
+
+    @property
+    def masks(self) -> bool:
+        """Whether its calls may have `where`, an array of bool that the program then defines."""
+
+
 class Adapter:
     """Base class of adapters: NumPy arrays in, a call, an array out."""
 
@@ -77,6 +86,7 @@ class Adapter:
     requires: tuple[str, ...] = ()
     imports: str = ""
     most: int | None = None
+    masks: bool = False
     convert: str = "{}"
     """The expression that converts a NumPy array to one of the implementation."""
 
@@ -102,7 +112,8 @@ class Adapter:
 
     def program(self, case: Case, check: str) -> str:
         """The whole program, made of all others; it leaves the answer in `got`."""
-        arrays = case.arrays | ({"g": case.gradient} if check == "gradient" else case.tangents if check == "tangent" else {})
+        arrays = case.arrays | ({} if case.where is None else {"where": case.where})
+        arrays |= {"g": case.gradient} if check == "gradient" else case.tangents if check == "tangent" else {}
         lines = ["import numpy as np", *(["from numpy import inf, nan"] if has_words(arrays) else []), self.imports, ""]
         lines += [f"{name} = {self.convert.format(literal(array))}" for name, array in arrays.items()]
         lines.append(
@@ -176,6 +187,7 @@ def is_same(case: Case) -> bool:
 
 NO_SUCH = "it has no such operator"
 NO_TIES = "it has no choice among ties"
+NO_MASKS = "it has no masks"
 
 
 def first_reason(*reasons: tuple[bool, str]) -> str | None:

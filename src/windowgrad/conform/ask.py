@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from windowgrad.conform.adapter import Implementation, Together
+from windowgrad.conform.adapter import NO_MASKS, Implementation, Masking, Together
 from windowgrad.conform.answers import answer_of
 from windowgrad.conform.case import Array, Case
 from windowgrad.conform.expected import compared
@@ -41,6 +41,8 @@ def of_adapter(adapter: Implementation, method: str, kind: type[T], *given: Any)
 
 def why_not(adapter: Implementation, case: Case, check: str) -> str | None:
     """None, or why the implementation's documentation does not have this."""
+    if case.where is not None and not (isinstance(adapter, Masking) and adapter.masks):
+        return NO_MASKS
     why = of_adapter(adapter, "supports", object, case, check)
     if why is None or isinstance(why, str):
         return None if why is None else printable(why)

@@ -13,8 +13,9 @@ from windowgrad.dispatch import facts_of
 from windowgrad.facts import Family, Windows
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
 from windowgrad.ops import FAMILIES, meaning
-from windowgrad.params import Params
+from windowgrad.params import Mask, Params
 from windowgrad.spec.op import Op
+from windowgrad.spec.scalar import windows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -26,6 +27,8 @@ CHECKS = ("forward", "indices", "gradient", "tangent")
 GROUPS = ("tie-free", "tied", "plain", "NaN", "infinite", "empty windows", "large", "empty batch")
 LARGE = {"float16": 2**14, "float32": 2.0**125, "int8": 60}
 """Cells at least this great are `large`: sums of a few of them pass what the type holds."""
+LARGE_POWER = {"float16": 2**9, "float32": 2.0**90}
+"""The same of a p-norm, whose powers pass what the type holds although the norm does not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,7 @@ class Case:
     """`arrays` are x of shape (batch, channels, *spatial) and, for convolutions, weight and perhaps bias, in the case's dtype.
 
     Every size is one entry per spatial axis and `padding` one (before, after) pair; what an operator does not have is empty.
+    `where` is a mask that broadcasts to x, False where a cell is left out, or None. Only adapters with `masks` are asked it.
     """
 
     op: str
@@ -48,6 +52,8 @@ class Case:
     output_size: tuple[int, ...] = ()
     groups: int = 1
     output_padding: tuple[int, ...] = ()
+    norm_type: int | float = 2
+    where: Array | None = None
 
     @property
     def x(self) -> Array:
@@ -99,6 +105,10 @@ class Case:
         return facts_of(self.meaning).partial_results == "mean"
 
     @property
+    def is_norm(self) -> bool:
+        return facts_of(self.meaning).partial_results == "p-norm"
+
+    @property
     def has_winners(self) -> bool:
         """Whether a result is one of the cells of its window."""
         return self.meaning.with_indices is not None
@@ -125,7 +135,8 @@ class Case:
     def params(self) -> Params:
         """The record of the specification; it raises a WindowError where the arguments have no meaning."""
         given: list[Any] = [self.geometry, *(getattr(self, name) for name in facts_of(self.meaning).case_options)]
-        return self.meaning.params(*given)
+        mask: dict[str, Any] = {} if self.where is None else {"where": Mask(self.where)}
+        return self.meaning.params(*given, **mask)
 
     @cached_property
     def out_shape(self) -> tuple[int, ...]:
@@ -154,9 +165,15 @@ class Case:
     # --- what is peculiar about it ---------------------------------------------------------------------------------
 
     @cached_property
+    def there(self) -> Array:
+        """Which cells of x the mask leaves."""
+        return np.broadcast_to(True if self.where is None else self.where, self.x.shape)
+
+    @cached_property
     def group(self) -> str:
-        """The kind of its input, told from the cells themselves."""
-        cells = np.concatenate([array.ravel().astype(np.float64) for array in self.arrays.values()])
+        """The kind of its input, told from the cells themselves; those that the mask leaves out do not matter."""
+        seen = self.arrays | {"x": self.x[self.there]}
+        cells = np.concatenate([array.ravel().astype(np.float64) for array in seen.values()])
         if not self.x.size:
             return "empty batch"
         if self.has_empty_window:
@@ -167,17 +184,26 @@ class Case:
             return "infinite"
         if self.has_winners:
             return "tied" if self.has_ties else "tie-free"
-        return "large" if np.abs(cells).max() >= LARGE.get(self.dtype, math.inf) else "plain"
+        large = (LARGE_POWER if self.is_norm else LARGE).get(self.dtype, math.inf)
+        return "large" if np.abs(cells).max() >= large else "plain"
 
     @property
     def has_empty_window(self) -> bool:
+        if self.where is not None:
+            return any(not window.taps for window in windows(self.geometry, self.x.shape, Mask(self.where)))
         return not self.is_convolution and not all(table.count.all() for table in self.geometry.tables(self.spatial))
 
     @property
     def has_ties(self) -> bool:
         """Whether two cells of a plane are equal; a window may not see both, but such a case is not called tie-free."""
-        planes = self.x.reshape(-1, math.prod(self.spatial))
-        return any(len(np.unique(plane)) < plane.size for plane in planes)
+        planes, left = (array.reshape(-1, math.prod(self.spatial)) for array in (self.x, self.there))
+        return any(len(np.unique(plane[kept])) < kept.sum() for plane, kept in zip(planes, left, strict=True))
+
+    @property
+    def has_window_of_zeros(self) -> bool:
+        """Whether every cell that some window sees is 0."""
+        where = None if self.where is None else Mask(self.where)
+        return any(not any(self.x[tap] for tap in seen.taps) for seen in windows(self.geometry, self.x.shape, where))
 
     @cached_property
     def features(self) -> frozenset[str]:
@@ -204,6 +230,12 @@ class Case:
             "integers": self.x.dtype.kind in "iu",
             "bool": self.x.dtype.kind == "b",
             "bias": "bias" in self.arrays,
+            "mask": self.where is not None,
+            "norm one": self.is_norm and self.norm_type == 1,
+            "odd norm": self.is_norm and self.norm_type % 2 == 1,
+            "norm between whole numbers": self.is_norm and self.norm_type % 1 != 0,
+            "negative cells": self.is_norm and bool((self.x < 0).any()),
+            "window of zeros": self.is_norm and self.has_window_of_zeros,
             "more bins than cells": any(m > n for m, n in zip(self.output_size, self.spatial, strict=False)),
         }
         return frozenset(word for word, holds in words.items() if holds)
@@ -239,7 +271,8 @@ class Case:
     def as_json(self) -> dict[str, Any]:
         arrays = {name: {"shape": list(array.shape), "cells": plain(array)} for name, array in self.arrays.items()}
         described = {"op": self.op, "rank": self.rank, "dtype": self.dtype, "group": self.group, "arguments": self.arguments}
-        return described | {"features": sorted(self.features), "arrays": arrays}
+        mask = {} if self.where is None else {"where": {"shape": list(self.where.shape), "cells": plain(self.where)}}
+        return described | {"features": sorted(self.features), "arrays": arrays} | mask
 
 
 def ramp(shape: tuple[int, ...], dtype: str) -> Array:

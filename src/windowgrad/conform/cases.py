@@ -9,17 +9,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from windowgrad.conform.case import OPS, Array, Case, ramp
+from windowgrad.conform.case import OPS, Case
+from windowgrad.conform.cells import filled, sums_are_exact
 from windowgrad.conform.pairwise import Row, pairwise
+from windowgrad.dispatch import facts_of
 from windowgrad.errors import WindowgradError
 from windowgrad.facts import Windows
-from windowgrad.ops import FAMILIES
+from windowgrad.ops import FAMILIES, meaning
 
 FLOATS = ("float32", "float64", "float16")
 WINDOW = {
@@ -51,7 +52,11 @@ EVERYDAY: dict[str, tuple[Any, ...]] = {
     "dtype": ("float32", "float64"),
 }
 """What most implementations have: covered by itself as well, so that each of these pairs is asked of all."""
-LARGE_CELL = {"float16": 2**15, "float32": 2.0**127, "int8": 100}
+MASKS: dict[str, tuple[Any, ...]] = {
+    "mask": ("some cells", "same in every plane", "whole window", "all"),
+    "left out": ("plain", "NaN", "infinite"),
+}
+"""How much a mask leaves out, and what the cells are that it leaves out."""
 DTYPES_OF_GROUP: dict[str, tuple[str, ...]] = {
     "NaN": FLOATS,
     "infinite": FLOATS,
@@ -71,31 +76,45 @@ def cases(count: int, seed: int = 0, ops: tuple[str, ...] = OPS) -> list[Case]:
     return found
 
 
+def everyday_levels(op: str) -> dict[str, tuple[Any, ...]]:
+    return {
+        name: tuple(level for level in levels if level in EVERYDAY.get(name, levels)) for name, levels in FACTORS[op].items()
+    }
+
+
+def masked_factors(op: str) -> dict[str, tuple[Any, ...]]:
+    """What is varied with a mask; nothing if the operator takes none."""
+    return everyday_levels(op) | MASKS if facts_of(meaning(FAMILIES[op].operator)).masked else {}
+
+
 def covering(op: str, seed: int) -> Iterator[tuple[str, Row]]:
     """The everyday pairs (of pooling windows three times over, in other sizes), every type in every rank by itself,
-    all pairs, and one row without a batch."""
-    everyday = {
-        name: levels[:1] if name == "ties" else tuple(level for level in levels if level in EVERYDAY.get(name, levels))
-        for name, levels in FACTORS[op].items()
-    }
+    all pairs, one row without a batch, and the everyday pairs with masks."""
+    everyday = everyday_levels(op) | {name: levels[:1] for name, levels in FACTORS[op].items() if name == "ties"}
     rng, windows = Random(f"{seed}/{op}"), FAMILIES[op].windows
     first = {name: levels[:1] for name, levels in everyday.items()}
     types = first | {"rank": (1, 2, 3), "dtype": [name for name in FACTORS[op]["dtype"] if name not in FLOATS]}
     types |= {"group": everyday["group"][-1:]}
     large = first | {"rank": (1, 2, 3), "dtype": ("float16", "float32"), "group": ("large",)}
-    is_large_mean = "large" in FACTORS[op]["group"] and windows != "convolution"
-    covers: list[Any] = [types, *([large] if is_large_mean else []), FACTORS[op]]
+    large |= {"signs": ("positive",)} if "signs" in large else {}
+    has_large_sums = "large" in FACTORS[op]["group"] and windows != "convolution"
+    covers: list[Any] = [types, *([large] if has_large_sums else []), FACTORS[op]]
     for factors in (*(everyday,) * (3 if windows == "sliding" else 1), *covers):
         for row in pairwise(factors, possible(op), rng):
             yield op, row
     yield op, {name: levels[0] for name, levels in FACTORS[op].items()} | {"group": "empty batch"}
+    for row in pairwise(masked_factors(op), possible(op), rng):
+        yield op, row
 
 
 def random_rows(op: str, seed: int) -> Iterator[tuple[str, Row]]:
+    """Any levels; every fourth row has a mask if the operator takes one."""
     rng = Random(f"{seed}/{op}/random")
-    while True:
-        if possible(op)(row := {name: rng.choice(levels) for name, levels in FACTORS[op].items()}):
-            yield op, row
+    for number in itertools.count():
+        factors = (number % 4 == 3 and masked_factors(op)) or FACTORS[op]
+        while not possible(op)(row := {name: rng.choice(levels) for name, levels in factors.items()}):
+            pass
+        yield op, row
 
 
 def in_turn(*sources: Iterator[Any]) -> Iterator[Any]:
@@ -120,6 +139,7 @@ def possible(op: str) -> Any:
             or (padding == "beyond" and (windows == "transposed" or dtype == "bool" or row.get("ties", usual) != usual))
             or (row.get("ties", usual) != usual and group not in (None, "tied"))
             or (group == "large" and row.get("divisor"))
+            or (group == "large" and row.get("signs", "positive") != "positive")
         )
 
     return judge
@@ -139,7 +159,7 @@ def made(op: str, row: Row, rng: Random) -> Case:
         if not small or (case.ceil_mode and attempt < 50 and not case.has_overhang):
             continue
         case = filled(case, row | ({"dtype": "float32"} if attempt > 50 and row["group"] != "large" else {}), rng)
-        fits = case.group == row["group"] or attempt > 100
+        fits = case.group == row["group"] or "mask" in row or attempt > 100
         if fits and (case.dtype != "float16" or sums_are_exact(case)):
             return case
     raise AssertionError  # it counts for ever
@@ -152,7 +172,7 @@ def drawn(op: str, row: Row, rng: Random) -> Case:
     if "kernel" not in row:
         spatial = tuple(rng.randint(1, {1: 8, 2: 5, 3: 3}[rank]) for _ in range(rank))
         sizes: dict[str, Any] = {"output_size": tuple(bins(row["bins"], n, rng) for n in spatial)} if "bins" in row else {}
-        options = {name: row[name] for name in ("ties",) if name in row}
+        options: dict[str, Any] = {name: row[name] for name in ("ties", "norm_type") if name in row}
         return Case(op, {"x": np.zeros((*lead, *spatial))}, **sizes, **options)
     kernel = entries(row["kernel"], rank, rng, {"one": 1, "two": 2, "three": 3}, 3 if rank < 3 else 2)
     stride = kernel if row["stride"] == "kernel" else entries(row["stride"], rank, rng, {"one": 1, "two": 2}, 3)
@@ -163,7 +183,7 @@ def drawn(op: str, row: Row, rng: Random) -> Case:
     padding = tuple(pads(row["padding"], axis, *side, rng) for axis, side in enumerate(sides))
     window: dict[str, Any] = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
     if FAMILIES[op].windows == "sliding":
-        names = ("ceil_mode", "count_include_pad", "divisor", "ties")
+        names = ("ceil_mode", "count_include_pad", "divisor", "ties", "norm_type")
         options = {name: row[name] for name in names if name in row}
         return Case(op, {"x": np.zeros((*lead, *spatial))}, **window, **options)
     groups, ins, outs = row["groups"], row["channels"], rng.choice((1, 2))
@@ -207,55 +227,3 @@ def bins(level: str, n: int, rng: Random) -> int:
 def extras(level: str, stride: tuple[int, ...], dilation: tuple[int, ...], rng: Random) -> tuple[int, ...]:
     most = [max(s, d) - 1 for s, d in zip(stride, dilation, strict=True)]
     return tuple(0 if level == "none" else min(1, m) if level == "one" else rng.randint(0, m) for m in most)
-
-
-# --- cells -------------------------------------------------------------------------------------------------------
-
-
-def filled(case: Case, row: Row, rng: Random) -> Case:
-    """The same case with cells of the row's group and dtype."""
-    factor = divisors(case) if case.is_mean and row["group"] != "large" else 1
-    arrays = {}
-    for name, array in case.arrays.items():
-        cells = numbers(array.shape, row["group"] if name == "x" else "plain", row["dtype"], rng)
-        arrays[name] = (cells * factor).astype(row["dtype"])
-    if row["group"] == "large" and case.is_convolution:
-        arrays["weight"] = np.ones_like(arrays["weight"])
-    return replace(case, arrays=arrays)
-
-
-def numbers(shape: tuple[int, ...], group: str, dtype: str, rng: Random) -> Array:
-    """Cells of a group, as floats: distinct in each plane, or few and often equal, some of them NaN or infinite."""
-    low, high = (0, 1) if dtype == "bool" else (0, 3) if dtype.startswith("u") else (-2, 3)
-    if group == "large":
-        return np.full(shape, LARGE_CELL[dtype])
-    if group in ("tie-free", "empty windows"):
-        plane = math.prod(shape[2:])
-        order = [rng.sample(range(plane), plane) for _ in range(math.prod(shape[:2]))]
-        return (np.array(order, dtype=float) - (plane // 2 if low < 0 else 0)).reshape(shape)
-    cells = [float(rng.randint(low, high)) for _ in range(math.prod(shape))]
-    special = {"NaN": [math.nan], "infinite": [math.inf, -math.inf, -math.inf]}.get(group, [])
-    cells = [rng.choice(special) if special and rng.random() < 0.3 else cell for cell in cells]
-    return np.array(cells, dtype=float).reshape(shape)
-
-
-def divisors(case: Case) -> int:
-    """What makes a number divisible by every divisor of the mean, also by one axis after the other."""
-    if case.divisor is not None:
-        return case.divisor
-    tables = case.geometry.tables(case.spatial)
-    counts = [table.count + table.padded * case.count_include_pad for table in tables]
-    return math.prod(math.lcm(*(int(count) for count in column if count)) for column in counts)
-
-
-def sums_are_exact(case: Case) -> bool:
-    """Whether float16, whose integers end at 2048, holds every sum, were all cells and gradients positive."""
-    if case.group in ("large", "NaN", "infinite", "empty batch"):
-        return case.group != "NaN" or not case.is_mean or divisors(case) < 40
-    arrays = {name: np.abs(array).astype(object) for name, array in case.arrays.items()}
-    g = ramp(case.out_shape, "float16").astype(object)
-    if case.is_mean:
-        window = math.prod(int(max(table.count)) for table in case.geometry.tables(case.spatial))
-        return float(np.abs(case.x).max()) * window <= 2048 and divisors(case) <= 64
-    pulled = case.meaning.vjp(case.params, *arrays.values(), g)
-    return max(float(part.max(initial=0)) for part in pulled) <= 2048 and float(np.abs(case.x).max()) <= 2048

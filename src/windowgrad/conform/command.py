@@ -32,8 +32,8 @@ from windowgrad.conform.stop import Stop, on_signals
 from windowgrad.errors import OptionError
 from windowgrad.saving import check_place
 
-CASES = 145 * len(OPS) // 2
-"""Enough for all rows that cover pairs, which are about 70 of a function, and some random ones."""
+CASES = 100 * len(OPS)
+"""Enough for all rows that cover pairs, which are about 90 of a function, and some random ones."""
 
 
 @dataclass(frozen=True)

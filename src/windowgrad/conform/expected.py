@@ -1,9 +1,13 @@
-"""What the specification says: over fractions, or over floats where a cell is NaN or infinite."""
+"""What the specification says: over fractions, or over floats where a cell is NaN or infinite.
+
+A p-norm is rarely a fraction: it is computed over decimals of many digits, and rounded once to a float.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +19,9 @@ from windowgrad.dispatch import result_dtype
 
 ROUNDINGS = 4
 """A quotient may be off by a few roundings, as where it is a product with a reciprocal; a difference of meaning is greater."""
+NORM_ROUNDINGS = 16
+"""Of a p-norm, which is made of powers, a sum and a root, and of its derivatives, which have powers of quotients."""
+DIGITS = 40
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,20 @@ class Difference:
 
 def expected(case: Case, check: str) -> dict[str, Array]:
     """The right answer, by the name of each array in it."""
-    arrays = list(map(scalars(case), case.arrays.values()))
+    if not case.is_norm or not is_finite(case):
+        return computed(case, check, Fraction if is_finite(case) else float)
+    with localcontext(prec=DIGITS):
+        found = computed(case, check, Decimal)
+    return {name: each(float, array) for name, array in found.items()}
+
+
+def computed(case: Case, check: str, kind: type) -> dict[str, Array]:
+    """The answer of the specification over scalars of a kind."""
+
+    def scalars(array: Array) -> Array:
+        return each(lambda cell: kind(cell.item() if isinstance(cell.item(), float) else int(cell)), as_items(array))
+
+    arrays = list(map(scalars, case.arrays.values()))
     op, params = case.meaning, case.params
     if check == "forward":
         return {"y": op.forward(params, *arrays)}
@@ -39,18 +59,19 @@ def expected(case: Case, check: str) -> dict[str, Array]:
         assert op.with_indices is not None  # only operators that have winners are asked for indices
         return {"indices": op.with_indices(params, *arrays)[1]}
     if check == "gradient":
-        pulled = op.vjp(params, *arrays, scalars(case)(case.gradient))
+        pulled = op.vjp(params, *arrays, scalars(case.gradient))
         return {f"gradient of {name}": part for name, part in zip(case.arrays, pulled, strict=True)}
-    return {"tangent": op.jvp(params, *arrays, *map(scalars(case), case.tangents.values()))}
+    return {"tangent": op.jvp(params, *arrays, *map(scalars, case.tangents.values()))}
 
 
-def scalars(case: Case) -> Any:
-    """What turns an array into one of exact numbers."""
-    finite = all(np.isfinite(array.astype(np.float64)).all() for array in case.arrays.values())
-    kind = (lambda cell: Fraction(cell if isinstance(cell, float) else int(cell))) if finite else float
-    return lambda array: (
-        np.frompyfunc(lambda cell: kind(cell.item()), 1, 1)(as_items(array)).astype(object).reshape(array.shape)
-    )
+def is_finite(case: Case) -> bool:
+    return all(np.isfinite(array.astype(np.float64)).all() for array in case.arrays.values())
+
+
+def each(function: Any, array: Array) -> Array:
+    """The function of every cell, as objects."""
+    found: Array = np.frompyfunc(function, 1, 1)(array).astype(object).reshape(array.shape)
+    return found
 
 
 def as_items(array: Array) -> Array:
@@ -65,7 +86,6 @@ def compared(case: Case, check: str, right: dict[str, Array], got: list[Answer])
     """The first difference, or None."""
     if len(got) != len(right):
         return Difference("shape", "answer", len(right), None, f"{len(right)} arrays", f"{len(got)} arrays")
-    roundings = ROUNDINGS if case.is_mean or case.ties == "split" else 0
     kind = str(result_dtype(case.meaning, [array.dtype for array in case.arrays.values()]))
     for (name, wanted), answer in zip(right.items(), got, strict=True):
         found = answer.cells
@@ -74,7 +94,7 @@ def compared(case: Case, check: str, right: dict[str, Array], got: list[Answer])
         if wanted.shape != answer.shape or found is None:
             shapes = f"shape {wanted.shape}", f"shape {answer.shape}"
             return Difference("shape", name, plain(wanted), None if found is None else plain(found), *shapes)
-        wrong = [place for place in np.ndindex(*wanted.shape) if not equal(wanted[place], found[place], found.dtype, roundings)]
+        wrong = wrong_places(case, check, wanted, found, found.dtype)
         if wrong:
             at = f" at {wrong[0]}" if wanted.ndim else ""
             texts = (f"{shown(array[wrong[0]])}{at}" for array in (wanted, found))
@@ -84,14 +104,31 @@ def compared(case: Case, check: str, right: dict[str, Array], got: list[Answer])
     return None
 
 
-def equal(right: Any, got: Any, dtype: np.dtype[Any], roundings: int) -> bool:
-    """Whether a cell is the exact number; NaN equals NaN, and a quotient may be a few roundings away."""
-    got = got.item()
+def wrong_places(case: Case, check: str, right: Array, got: Array, dtype: np.dtype[Any]) -> list[tuple[int, ...]]:
+    """Where an answer of some dtype is not the right one."""
+    roundings = NORM_ROUNDINGS if case.is_norm else ROUNDINGS if case.is_mean or case.ties == "split" else 0
+    wrong = [place for place in np.ndindex(*right.shape) if not equal(right[place], got[place], dtype, roundings)]
+    if wrong and case.is_norm and check in ("gradient", "tangent"):
+        sizes = magnitudes(case, check)
+        return [place for place in wrong if not equal(right[place], got[place], dtype, roundings, sizes[place])]
+    return wrong
+
+
+def magnitudes(case: Case, check: str) -> Array:
+    """The derivative of a p-norm with no sign in it: the sum of what is added, whose rounding may be all that cancels leave."""
+    (found,) = computed(replace(case, arrays={"x": np.abs(case.x)}), check, float).values()
+    return found
+
+
+def equal(right: Any, got: Any, dtype: np.dtype[Any], roundings: int, size: Any = None) -> bool:
+    """Whether a cell is the exact number, or so many roundings of it (or of `size`) away; NaN equals NaN."""
+    got = got.item() if isinstance(got, np.generic) else got
     if isinstance(got, float) and not math.isfinite(got):
         return bool((math.isnan(got) and right != right) or got == right)
     if right != right or (isinstance(right, float) and math.isinf(right)):
         return False
-    room = abs(Fraction(right)) * Fraction(float(np.finfo(dtype).eps)) * roundings if dtype.kind == "f" else 0
+    size = right if size is None or not math.isfinite(size) else size
+    room = abs(Fraction(size)) * Fraction(float(np.finfo(dtype).eps)) * roundings if dtype.kind == "f" else 0
     return abs(Fraction(got) - Fraction(right)) <= room
 
 

@@ -16,6 +16,8 @@ RULES = {
     "9. Empty batch": "#9-empty-batch",
     "Adaptive pooling": "#rules-for-calls",
     "Indices": "#rules-for-calls",
+    "Masks": "#masks",
+    "p-norm": "#p-norm",
     "Convolution": "#convolution",
     "Transposed convolution": "#transposed-convolution",
 }
@@ -33,6 +35,8 @@ def rule_of(case: Case, check: str, kind: str = "agrees", what: str = "") -> str
         return "8. Types and error"
     if kind == "refuses" and case.is_windowed and case.features & {"padding over half", "kernel beyond input"}:
         return "1. Size"
+    if case.where is not None:
+        return "Masks"
     if case.group in OF_GROUP:
         return OF_GROUP[case.group]
     if case.windows in OF_WINDOWS:
@@ -41,6 +45,6 @@ def rule_of(case: Case, check: str, kind: str = "agrees", what: str = "") -> str
         return "4. Ties"
     if check == "indices":
         return "Indices"
-    if case.windows == "adaptive":
+    if case.windows == "adaptive" and not case.is_norm:
         return "Adaptive pooling"
-    return "6. Mean" if case.is_mean else "2. Padding and max"
+    return "6. Mean" if case.is_mean else "p-norm" if case.is_norm else "2. Padding and max"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.conform.case import Array, Case
+from windowgrad.conform.case import Case
 from windowgrad.errors import WindowgradError
 
 
@@ -53,9 +53,9 @@ def candidates(case: Case) -> Iterator[Case]:
 
 def fewer_samples(case: Case) -> Iterator[Case]:
     if case.x.shape[0] > 1:
-        yield from (with_x(case, case.x[n : n + 1]) for n in range(case.x.shape[0]))
+        yield from (cut(case, 0, range(n, n + 1)) for n in range(case.x.shape[0]))
     if not case.is_convolution:
-        yield from (with_x(case, case.x[:, c : c + 1]) for c in range(case.x.shape[1]) if case.x.shape[1] > 1)
+        yield from (cut(case, 1, range(c, c + 1)) for c in range(case.x.shape[1]) if case.x.shape[1] > 1)
         return
     if "bias" in case.arrays:
         yield replace(case, arrays={name: array for name, array in case.arrays.items() if name != "bias"})
@@ -87,6 +87,7 @@ def without_axis(case: Case, axis: int) -> Case:
     arrays = {name: array if name == "bias" else array.take(0, axis=axis + 2) for name, array in case.arrays.items()}
     names = ("kernel", "stride", "padding", "dilation", "output_size", "output_padding")
     fewer: dict[str, Any] = {name: without(getattr(case, name), axis) for name in names}
+    fewer |= {} if case.where is None else {"where": case.there.take(0, axis=axis + 2)}
     return replace(case, arrays=arrays, **fewer)
 
 
@@ -103,6 +104,10 @@ def simpler_options(case: Case) -> Iterator[Case]:
         yield replace(case, count_include_pad=True)
     if case.divisor is not None:
         yield replace(case, divisor=None)
+    if case.norm_type != 2:
+        yield replace(case, norm_type=2)
+    if case.where is not None:
+        yield replace(case, where=None)
     for name, least in (("dilation", 1), ("output_padding", 0), ("stride", 1)):
         entries = getattr(case, name)
         if any(entry > least for entry in entries):
@@ -115,8 +120,8 @@ def fewer_cells(case: Case) -> Iterator[Case]:
     """Half of an axis, or one cell less, from either end."""
     for axis, n in enumerate(case.spatial):
         for keep in sorted({-(-n // 2), n - 1} - {0, n}):
-            yield with_x(case, case.x.take(range(keep), axis=axis + 2))
-            yield with_x(case, case.x.take(range(n - keep, n), axis=axis + 2))
+            yield cut(case, axis + 2, range(keep))
+            yield cut(case, axis + 2, range(n - keep, n))
 
 
 def smaller_windows(case: Case) -> Iterator[Case]:
@@ -141,6 +146,10 @@ def simpler_cells(case: Case) -> Iterator[Case]:
     if case.group == "large":
         return
     yield replace(case, arrays={name: np.nan_to_num(array, posinf=0, neginf=0) for name, array in case.arrays.items()})
+    for place in zip(*np.nonzero(~case.there), strict=True) if case.x.size <= 12 else ():
+        there = case.there.copy()
+        there[place] = True
+        yield replace(case, where=there)
     for name, array in case.arrays.items():
         for simple in (np.sign(array), np.trunc(array / 2)) if array.dtype.kind == "f" else ():
             yield replace(case, arrays=case.arrays | {name: np.where(np.isfinite(array), simple, array).astype(array.dtype)})
@@ -151,8 +160,10 @@ def simpler_cells(case: Case) -> Iterator[Case]:
                 yield replace(case, arrays=case.arrays | {name: smaller})
 
 
-def with_x(case: Case, x: Array) -> Case:
-    return replace(case, arrays=case.arrays | {"x": x})
+def cut(case: Case, axis: int, kept: range) -> Case:
+    """Only these cells of an axis of x, and of its mask."""
+    where = None if case.where is None else case.there.take(kept, axis=axis)
+    return replace(case, arrays=case.arrays | {"x": case.x.take(kept, axis=axis)}, where=where)
 
 
 def with_argument(case: Case, name: str, value: Any) -> Case:

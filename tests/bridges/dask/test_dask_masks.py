@@ -92,14 +92,14 @@ def test_a_lazy_mask_may_be_given_for_a_traced_dask_array(pool):
     """Of a tape, of a tangent, and of both for second derivatives."""
     cells = np.random.default_rng(0).standard_normal((2, 6, 6))
     x, where = da.from_array(cells, chunks=(1, 4, 2)), da.from_array(cells > 0, chunks=3)
-    found, right = (
-        (
-            wg.grad(lambda x: wg.sum(pool(x, mask) ** 2))(given),
-            wg.jvp(lambda x: pool(x, mask), (given,), (given,))[1],
-            *wg.hvp(lambda x: wg.sum(pool(x, mask) ** 2), (given,), (given,)),
-        )
-        for given, mask in ((x, where), (cells, cells > 0))
-    )
+
+    def derivatives(x, where):
+        def total(x):
+            return wg.sum(pool(x, where) ** 2)
+
+        return wg.grad(total)(x), wg.jvp(lambda x: pool(x, where), (x,), (x,))[1], *wg.hvp(total, (x,), (x,))
+
+    found, right = derivatives(x, where), derivatives(cells, cells > 0)
     for lazy, eager in zip(found, right, strict=True):
         assert isinstance(lazy, da.Array)
         np.testing.assert_allclose(np.asarray(lazy), eager, rtol=1e-13, atol=1e-13)

@@ -13,6 +13,7 @@ NAMES = {
     "avg_pool": "lax.add",
     "global_max_pool": "jnp.max",
     "global_avg_pool": "jnp.mean",
+    "global_lp_pool": "jnp.linalg.vector_norm",
     "conv": "lax.conv_general_dilated",
     "conv_transpose": "lax.conv_transpose",
 }
@@ -40,7 +41,7 @@ class OnJax(Adapter):
 
 
 class Lax(OnJax):
-    name, title, package = "jax", "JAX", "jax"
+    name, title, package, masks = "jax", "JAX", "jax", True
     most = 200  # each is compiled by itself
 
     def supports(self, case: Case, check: str) -> str | None:
@@ -49,10 +50,12 @@ class Lax(OnJax):
             (check == "indices", "reduce_window gives no indices"),
             (case.windows == "adaptive", "it has no adaptive pooling"),
             (case.op not in NAMES, NO_SUCH),
+            (case.where is not None and case.windows != "global", "reduce_window has no mask"),
+            (case.where is not None and case.is_norm, "vector_norm has no mask"),
             (case.ceil_mode, "reduce_window has no ceil mode"),
             (not case.has_usual_ties, NO_TIES),
             (
-                case.is_mean and not counted and case.divisor is None and case.group == "empty windows",
+                case.is_mean and case.is_windowed and not counted and case.divisor is None and case.group == "empty windows",
                 "a mean is written by the user",
             ),
             (case.is_transposed and case.groups > 1, "lax.conv_transpose has no groups"),
@@ -61,7 +64,10 @@ class Lax(OnJax):
     def call(self, case: Case) -> str:
         name = NAMES[case.op]
         if case.windows == "global":
-            return f"{name}(x, {tuple(range(-case.rank, 0))}, keepdims=True)"
+            norm = f", ord={case.norm_type}" if case.is_norm else ""
+            start = f", initial={lowest(case)}" if case.where is not None and case.has_winners else ""
+            mask = "" if case.where is None else f"{start}, where=where"
+            return f"{name}(x, axis={tuple(range(-case.rank, 0))}, keepdims=True{norm}{mask})"
         if case.is_windowed and not case.is_mean:
             return self.window(case, "x", lowest(case), name)
         if case.is_windowed:

@@ -12,6 +12,8 @@ NAMES = {
     "avg_pool": "AveragePool",
     "global_max_pool": "GlobalMaxPool",
     "global_avg_pool": "GlobalAveragePool",
+    "lp_pool": "LpPool",
+    "global_lp_pool": "GlobalLpPool",
     "conv": "Conv",
     "conv_transpose": "ConvTranspose",
 }
@@ -39,6 +41,7 @@ class Onnx(Adapter):
             (check in ("gradient", "tangent"), "ONNX has no derivatives"),
             (case.windows == "adaptive", "ONNX has no adaptive pooling"),
             (case.op not in NAMES, NO_SUCH),
+            (case.is_norm and case.norm_type % 1 != 0, f"p of {name} is an integer"),
             (case.divisor is not None, "AveragePool has no divisor"),
             (bool(dtypes) and case.dtype not in dtypes, f"{name} has no {case.dtype}"),
             (not dtypes and case.x.dtype.kind != "f", f"{name} takes floats"),
@@ -50,6 +53,7 @@ class Onnx(Adapter):
             given = {"kernel_shape": case.kernel, "strides": case.stride}
             given |= {"pads": tuple(pad[side] for side in (0, 1) for pad in case.padding)}
             given |= {"dilations": case.dilation}
+        given |= {"p": case.norm_type} if case.is_norm else {}
         given |= {"ceil_mode": 1} if case.ceil_mode else {}
         given |= {"count_include_pad": int(case.count_include_pad)} if "count_include_pad" in case.arguments else {}
         given |= {"group": case.groups} if case.is_convolution else {}

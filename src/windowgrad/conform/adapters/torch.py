@@ -14,10 +14,18 @@ NAMES = {
     "adaptive_avg_pool": "F.adaptive_avg_pool{}d",
     "global_max_pool": "torch.amax",
     "global_avg_pool": "torch.mean",
+    "lp_pool": "F.lp_pool{}d",
+    "global_lp_pool": "torch.linalg.vector_norm",
     "conv": "F.conv{}d",
     "conv_transpose": "F.conv_transpose{}d",
 }
 """The function of so many axes."""
+MASKED = {
+    "global_max_pool": "torch.masked.amax",
+    "global_avg_pool": "torch.masked.mean",
+    "global_lp_pool": "torch.masked.norm",
+}
+"""The function with a mask."""
 
 
 class OnTorch(Adapter):
@@ -36,7 +44,7 @@ class OnTorch(Adapter):
 
 
 class Torch(OnTorch):
-    name, title, package = "torch", "PyTorch", "torch"
+    name, title, package, masks = "torch", "PyTorch", "torch", True
 
     def supports(self, case: Case, check: str) -> str | None:
         return first_reason(
@@ -44,6 +52,8 @@ class Torch(OnTorch):
             (case.rank > 3, "it pools and convolves one to three axes"),
             ("uneven padding" in case.features, "padding is one number per axis"),
             (case.is_mean and "dilation" in case.features, "avg_pool has no dilation"),
+            (case.where is not None and case.op not in MASKED, "only reductions of whole axes have masks"),
+            (case.is_norm and bool(case.features & {"padding", "dilation"}), "lp_pool has neither padding nor dilation"),
             (case.is_mean and case.rank == 1 and case.divisor is not None, "avg_pool1d has no divisor_override"),
             (not case.has_usual_ties, NO_TIES),
             (case.is_windowed and case.dtype == "bool", "it has no max pooling of bool"),
@@ -51,10 +61,15 @@ class Torch(OnTorch):
 
     def call(self, case: Case) -> str:
         name, window = NAMES[case.op].format(case.rank), {"stride": case.stride, "padding": sides(case)}
+        norm = f"{case.norm_type}, " if case.is_norm else ""
         if case.windows == "global":
-            return f"{name}(x, {tuple(range(-case.rank, 0))}, keepdim=True)"
+            name, mask = (name, "") if case.where is None else (MASKED[case.op], ", mask=where")
+            return f"{name}(x, {norm}{tuple(range(-case.rank, 0))}, keepdim=True{mask})"
         if case.windows == "adaptive":
             return f"{name}(x, {case.output_size})"
+        if case.is_norm:
+            kernel, stride = (case.kernel[0], case.stride[0]) if case.rank == 1 else (case.kernel, case.stride)
+            return f"{name}(x, {norm}{kernel}{arguments(stride=stride, ceil_mode=case.ceil_mode)})"
         if case.is_windowed:
             options: dict[str, Any] = {} if case.is_mean else {"dilation": case.dilation}
             options |= {"ceil_mode": case.ceil_mode}

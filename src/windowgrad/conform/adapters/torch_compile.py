@@ -13,7 +13,7 @@ class Compiled(Torch):
     """Several functions are compiled as one graph: the C++ compiler takes seconds for each program, however short."""
 
     name, title = "torch.compile", "torch.compile"
-    most = 100
+    most, masks = 100, False
     at_once = 24
 
     def supports(self, case: Case, check: str) -> str | None:

@@ -14,6 +14,7 @@ PARAMS = sorted({meaning(FAMILIES[name].operator).params.__name__ for name in OP
 class OnNumPy(Adapter):
     name, title, package = "windowgrad", "windowgrad", "windowgrad"
     imports = "import windowgrad as wg"
+    masks = True
 
     def supports(self, case: Case, check: str) -> str | None:
         return None
@@ -23,8 +24,10 @@ class OnNumPy(Adapter):
             return f"wg.{case.op}({arrays_of(case)}{arguments(**case.arguments)})"
         given = dict(case.arguments)
         given |= {"divisor_override": given.pop("divisor")} if "divisor" in given else {}
+        norm = f"{given.pop('norm_type')}, " if "norm_type" in given else ""
         first = given.pop("kernel", given.pop("output_size", case.rank))
-        return f"wg.{case.op}(x, {first}{arguments(**given)})"
+        mask = "" if case.where is None else ", where=where"
+        return f"wg.{case.op}(x, {norm}{first}{arguments(**given)}{mask})"
 
     def indices(self, case: Case) -> str:
         return f"{self.call(case)[:-1]}, return_indices=True)[1]"
@@ -55,17 +58,21 @@ class DaskArrays(OnNumPy):
 
     name, title = "windowgrad.dask", "windowgrad on Dask"
     imports = (
+        "from dataclasses import replace\n"
         "import dask.array as da\n"
         "from windowgrad.geometry import Adaptive, Global, Sliding\n"
         "from windowgrad.ops import OPS\n"
-        f"from windowgrad.params import {', '.join(PARAMS)}\n"
+        f"from windowgrad.params import {', '.join(sorted(['Mask', *PARAMS]))}\n"
         f"{OnNumPy.imports}"
     )
     convert, requires = "da.from_array({}, chunks=2)", ("dask",)
 
+    def params(self, case: Case) -> str:
+        return repr(case.params) if case.where is None else f"replace({case.params!r}, where=Mask(where, lazy=True))"
+
     def gradient(self, case: Case) -> str:
-        return f"got = OPS[{case.meaning.name!r}].vjp({case.params!r}, {arrays_of(case)}, g)"
+        return f"got = OPS[{case.meaning.name!r}].vjp({self.params(case)}, {arrays_of(case)}, g)"
 
     def tangent(self, case: Case) -> str:
         tangents = ", ".join(case.tangents)
-        return f"got = OPS[{case.meaning.name!r}].jvp({case.params!r}, {arrays_of(case)}, {tangents})"
+        return f"got = OPS[{case.meaning.name!r}].jvp({self.params(case)}, {arrays_of(case)}, {tangents})"

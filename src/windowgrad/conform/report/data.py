@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import platform
 from importlib.metadata import version
 from typing import Any
@@ -25,6 +26,7 @@ def as_data(
     by_id = {entry.id: entry for entry in entries}
     data = {
         "format": FORMAT,
+        "date": datetime.date.today().isoformat(),
         "settings": settings,
         "versions": versions(),
         "seconds": round(seconds, 1),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from windowgrad.conform.case import Array, Case
-from windowgrad.conform.expected import ROUNDINGS, equal, expected
+from windowgrad.conform.expected import expected, wrong_places
 from windowgrad.geometry import place_of
 
 Place = tuple[int, ...]
@@ -21,6 +22,8 @@ def case_of(data: dict[str, Any]) -> Case:
     given = {name: tuples(value) for name, value in data["arguments"].items()}
     if "weight" in arrays:
         given["kernel"] = tuple(arrays["weight"].shape[2:])
+    if "where" in data:
+        given["where"] = array_of(data["where"], "bool")
     return Case(data["op"], arrays, **given)
 
 
@@ -48,15 +51,20 @@ def at(cells: Any, place: Place) -> Any:
     return cells
 
 
-def differing(case: Case, right: Any, got: Any) -> set[Place]:
+def differing(case: Case, check: str, right: Any, got: Any) -> set[Place]:
     """The places of an answer whose cells are not what they should be; none if the shapes differ already."""
     shape = shape_of(right)
     if got is None or shape_of(got) != shape:
         return set()
     kind = np.dtype(case.dtype if case.x.dtype.kind == "f" else np.float64)
-    roundings = ROUNDINGS if case.is_mean or case.ties == "split" else 0
-    places = itertools.product(*map(range, shape))
-    return {o for o in places if not equal(exact(at(right, o)), np.asarray(number(at(got, o))), kind, roundings)}
+    return set(wrong_places(case, check, as_objects(right, shape, exact), as_objects(got, shape, number), kind))
+
+
+def as_objects(cells: Any, shape: Place, kind: Callable[[Any], Any]) -> Array:
+    found = np.empty(shape, dtype=object)
+    for place in itertools.product(*map(range, shape)):
+        found[place] = kind(at(cells, place))
+    return found
 
 
 def number(cell: Any) -> Any:
@@ -86,5 +94,5 @@ def equals(case: Case, place: Place, plane: Array, index: int) -> list[Place]:
     if case.ties == "first":
         return [winner]
     best = plane[winner]
-    taps = case.geometry.taps(place[2:], case.spatial)
+    taps = [tap for tap in case.geometry.taps(place[2:], case.spatial) if case.there[place[:2] + tap]]
     return [tap for tap in taps if plane[tap] == best or (plane[tap] != plane[tap] and best != best)]

@@ -48,7 +48,10 @@ def gist(finding: dict[str, Any]) -> str:
 def body(implementation: dict[str, Any], finding: dict[str, Any], name: str) -> str:
     case = case_of(finding["case"])
     title = f"{implementation['title']} {implementation['version']}"
-    wrong = {key: differing(case, right, finding.get("got", {}).get(key)) for key, right in finding["expected"].items()}
+    wrong = {
+        key: differing(case, finding["check"], right, finding.get("got", {}).get(key))
+        for key, right in finding["expected"].items()
+    }
     parts = (
         known(finding["known"]),
         facts(title, finding),
@@ -87,9 +90,10 @@ def facts(title: str, finding: dict[str, Any]) -> str:
         "Check": finding["check"],
         "Input": f"{case['group']}, {case['dtype']}, shape {tuple(case['arrays']['x']['shape'])}",
         "Arguments": ", ".join(f"{name}={tuples(value)}" for name, value in case["arguments"].items()) or "none",
+        "Mask": str(case["where"]["cells"]).replace("True", "1").replace("False", "0") if "where" in case else "",
         "Shown by": f"{count} case{'s' if count != 1 else ''}; this is {which}",
     }
-    found = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in rows.items())
+    found = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in rows.items() if value)
     return f'<dl class="facts">{found}</dl>'
 
 

@@ -44,6 +44,18 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "and there may be more of them than cells;",
     ),
     "Indices": ("**Indices** count the cells of the spatial plane in row-major order",),
+    "Masks": (
+        "`where=` leaves cells out: an array of bool that broadcasts to x, False where a cell is absent, as padding is in a "
+        "maximum. A mean divides by the cells that are left (and the padded ones where they count). A NaN or an infinity that "
+        "is left out touches nothing, neither value nor derivative, and its gradient is 0. A window with no cell left follows "
+        "the rule for empty windows.",
+    ),
+    "p-norm": (
+        "y = (Σ |x|^p)^(1/p) over the cells of the window, for a finite p ≥ 1",
+        "A padded cell adds nothing, so it may count as absent or as zero; a window without a real cell is 0.",
+        "A cell weighs sign(x)·(|x|/y)^(p−1). A window of zeros has the derivative 0, and so have cells that are 0 where "
+        "p = 1.",
+    ),
     "Convolution": (
         "`conv` is cross-correlation: the weight is not turned around.",
         "y[f, o] = bias[f] + Σ over c, j of weight[f, c, j] · x[c′, o·s + j·d − lo]",

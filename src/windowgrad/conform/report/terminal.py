@@ -80,7 +80,7 @@ def show_finding(implementation: dict[str, Any], finding: dict[str, Any], consol
     kind, where = finding["kind"], f"{finding['case']['group']}, {finding['case']['dtype']}"
     about = f" in the {finding['check']} · rule {finding['rule']} · {where}"
     lines = [f"  {finding['call']}"]
-    lines += [f"  {name} = {array['cells']}" for name, array in finding["case"]["arrays"].items()]
+    lines += [f"  {name} = {array['cells']}" for name, array in given_arrays(finding["case"]).items()]
     if "difference" in finding:
         output = finding["difference"]["output"]
         lines += [f"  {word:8} {finding[word][output]}" for word in ("expected", "got") if output in finding[word]]
@@ -89,6 +89,11 @@ def show_finding(implementation: dict[str, Any], finding: dict[str, Any], consol
     console.print(Text.assemble((title(implementation), "bold"), " ", (kind, COLUMNS[kind]), about), soft_wrap=True)
     for line in lines:
         console.print(Text(line), soft_wrap=True)
+
+
+def given_arrays(case: dict[str, Any]) -> dict[str, Any]:
+    """The arrays of a case, and its mask."""
+    return {**case["arrays"], **({"where": case["where"]} if "where" in case else {})}
 
 
 def last_line(data: dict[str, Any]) -> str:
