@@ -381,3 +381,12 @@ def test_an_output_of_a_transposed_convolution_is_drawn_with_the_cells_that_reac
             if expected(one, "forward")["y"][o]:
                 reaching.add(i)
         assert reach(case, o).seen == reaching
+
+
+def test_a_window_does_not_see_what_the_mask_leaves_out():
+    where = np.array([True, False, True])
+    case = Case("max_pool", {"x": np.float32([[[1, 9, 2]]])}, (3,), (1,), ((0, 0),), (1,), where=where)
+    assert case_of(case.as_json()).as_json() == case.as_json()
+    view = window(case, (0, 0, 0), winners(case)[0, 0, 0])
+    assert (view.seen, view.won) == ({(0,), (2,)}, [(2,)])
+    assert "sees 1, 2; the winner is at 2" in drawn(view)

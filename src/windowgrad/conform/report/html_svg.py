@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
+
 from windowgrad.conform.case import Array, Case
 from windowgrad.drawing.places import Place, covers, padding_of, senders, whole
 from windowgrad.drawing.views import View, shown
@@ -14,6 +16,8 @@ def window(case: Case, place: Place, won: list[Place]) -> View:
     """The window of one output of a pooling or a convolution."""
     covered, padding = covers(case.geometry, place[2:], case.spatial), padding_of(case.geometry)
     axes, seen = whole(covered, case.spatial, padding), set(itertools.product(*covered))
+    if case.where is not None:
+        seen -= {cell for cell in np.ndindex(*case.spatial) if not case.there[place[:2] + cell]}
     return View(f"window {shown(place[2:])}", planes(case, place), axes, padding, seen, won)
 
 

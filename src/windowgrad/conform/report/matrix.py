@@ -159,20 +159,17 @@ def section(found: dict[str, Any], data: dict[str, Any], numbers: dict[str, int]
 
 def entry(difference: dict[str, Any], anchors: dict[str, str], numbers: dict[str, int]) -> str:
     name = difference.get("id")
-    head = f'<a id="{name}"></a>**{numbers[name]}.** ' if name else "**New.** "
-    kind = {"differs": "differs", "refuses": "refused", "crashes": "crashes"}[difference["kind"]]
+    head = f'<a id="{name}"></a>**{numbers[name]}. `{name}`**' if name else "**New**"
     by_op: dict[str, list[str]] = {}
     for check in difference["checks"]:
         op, _, what = check.partition(" ")
         by_op.setdefault(op, []).append(what)
-    about = "; ".join(f"`{op}` {', '.join(checks)}" for op, checks in by_op.items())
+    about = ", ".join(f"`{op}` ({', '.join(checks)})" for op, checks in by_op.items())
     count = sum(difference["checks"].values())
-    rule = f"[{difference['rule']}]({anchors[difference['rule']]})"
-    words = plainly(difference["what"])
-    words = words[:1].upper() + words[1:]
+    where = f"{difference['kind'].capitalize()} in {count} check{'s' if count != 1 else ''} of {about}."
+    rule = f"Rule: [{difference['rule']}]({anchors[difference['rule']]})."
     source = f" Reference: {referenced(difference['reference'])}." if "reference" in difference else ""
-    label = f" (`{name}`)" if name else ""
-    return f"{head}{words}.{label} {kind.capitalize()} in {count} checks of {about}. Rule: {rule}.{source}"
+    return f"{head}: {plainly(difference['what'])}.<br>{where} {rule}{source}"
 
 
 def plainly(text: str) -> str:
