@@ -26,6 +26,9 @@ EACH, PAIR, MATMUL_PARAMS = EachParams(), PairParams(), MatmulParams()
 
 LEAST = 1 << 14
 """Cells; with fewer NumPy is fast enough."""
+LEAST_PRODUCTS = 1 << 18
+"""Of numbers, in a product of matrices; OpenBLAS 0.3.31 uses threads from about twice as many on."""
+KERNEL_FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 
 Needs = tuple[bool, ...]
 ALL: Needs = (True, True)
@@ -157,10 +160,30 @@ def _negative_pull(params: Params, x: Any, g: Any) -> tuple[Any]:
 
 def _matmul(params: Params, a: Array, b: Array) -> Any:
     if a.dtype == b.dtype and a.dtype.itemsize > 2 and a.dtype.kind == "f":
-        return np.matmul(a, b)
+        return _product(a, b)
     dtype = conv_dtype(a.dtype, b.dtype)
     wide = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
-    return np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False)).astype(dtype, copy=False)
+    return _product(a.astype(wide, copy=False), b.astype(wide, copy=False)).astype(dtype, copy=False)
+
+
+def _product(a: Array, b: Array) -> Any:
+    """By kernels, where NumPy's would leave threads behind that take the CPUs from ours (`kernels/conv/matrices.py`)."""
+    return matrices().multiplied(a, b) if a.dtype in KERNEL_FLOATS and is_large_product(a.shape, b.shape) else np.matmul(a, b)
+
+
+def is_large_product(a: Shape, b: Shape) -> bool:
+    """Whether kernels multiply arrays of these shapes: rows with a matrix, rows with a column, or a row with a matrix; if that
+    is very many products."""
+    fits = len(a) > 0 and 0 < len(b) <= 2 < len(a) + len(b) and a[-1] == b[0]
+    return fits and math.prod(a) * math.prod(b[1:]) >= LEAST_PRODUCTS
+
+
+@cache
+def matrices() -> Any:
+    """It loads Numba, so not before it is needed."""
+    with put_off(), loading:
+        from windowgrad.kernels.conv import matrices
+    return matrices
 
 
 def _matmul_objects(params: Params, a: Array, b: Array) -> Any:
