@@ -116,7 +116,7 @@ def test_the_size_of_a_block_changes_nothing(op, room, monkeypatch):
     """Few products, pixels and weights at a time, so that every convolution needs several blocks."""
     params, xs, dxs, g = inputs(op)
     expected = results(op, params, xs, dxs, g)
-    for limit in ("STEPS", "PANELS", "WEIGHTS"):
+    for limit in ("STEPS", "PIXELS", "PANELS", "WEIGHTS"):
         monkeypatch.setattr(conv_plan, limit, room)
     found = results(op, params, xs, dxs, g)
     assert all(same_bits(one, other) for one, other in zip(found, expected, strict=True))

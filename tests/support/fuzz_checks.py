@@ -105,6 +105,7 @@ def masked(case: Case, side: str | None = None, layout: str = "C") -> Params:
 
 BLOCKS = [
     (conv_plan, "STEPS", 7),
+    (conv_plan, "PIXELS", 7),
     (conv_plan, "PANELS", 1 << 10),
     (conv_plan, "WEIGHTS", 1 << 10),
     (strips, "CELLS", 64),

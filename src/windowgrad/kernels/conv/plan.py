@@ -19,8 +19,11 @@ from windowgrad.kernels.vector.registers import VECTORS, WIDE_BYTES
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
-STEPS = 384
-"""How many products a tile sums before it is put into the output: a panel of them stays in the second cache."""
+STEPS = 640
+"""How many products a tile sums before it is put into the output: a panel of them stays in the second cache. With 384, 3×3
+windows of 64 channels, which need 576, took 1.02 of the time, and 512 channels on 7×7 1.05."""
+PIXELS = 384
+"""How many products a tile of a weight gradient sums."""
 PANELS, WEIGHTS = 1 << 18, 1 << 23
 """Bytes of packed pixels, of which every thread has its own, and of packed weights at a time."""
 LARGEST_NUMBER = 1 << 30

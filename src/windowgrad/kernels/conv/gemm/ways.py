@@ -169,8 +169,8 @@ def sum_pixels(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool
     lanes = WIDE_BYTES // gw.itemsize
     columns = -(-one.rows // lanes)
     by_rows = one.groups * columns % 2 == 0 or one.groups * columns >= 8 or one.channels < 2
-    pixels = min(plan.STEPS, one.images * one.pixels)
-    some = min(one.taps, plan.STEPS), min(-(-one.rows // panel), 8) * panel, pixels
+    pixels = min(plan.PIXELS, one.images * one.pixels)
+    some = min(one.taps, plan.PIXELS), min(-(-one.rows // panel), 8) * panel, pixels
     own, own_lists = up_to(some[1] * pixels + ROWS * (pixels + lanes) + lanes + 2 * ROWS * panel, lanes), 3 * some[0] * pixels
     units = one.groups * columns if by_rows else one.channels
     count = parts(units, one.work)

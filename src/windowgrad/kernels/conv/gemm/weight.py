@@ -6,7 +6,7 @@ where x(…) is the cell that the pixel meets at the tap, or 0 in the padding.
 Chosen for every weight gradient that no other kernel takes (`gemm/ways.py: always`), the last row of `WAYS` in
 `conv/choose.py`.
 
-How it is blocked: the sum runs over pixels, so they are k here, at most STEPS of all images at a time. For these, the
+How it is blocked: the sum runs over pixels, so they are k here, at most PIXELS of all images at a time. For these, the
 gradient is turned around, so that output channels lie side by side (at most 8 panels of them); the input is packed as
 ROWS rows, one for each (channel, tap), by the lists of `conv/pieces.py`, and used for all panels.
 
