@@ -77,6 +77,18 @@ def test_where_pixels_stand(name):
 
 
 @pytest.mark.parametrize(
+    ("kernel", "channels", "at_once", "single"), [((10, 8), 16, 8, True), ((8, 8), 20, 10, False), ((10, 8), 8, 8, False)]
+)
+def test_many_taps_are_listed_once_for_all_channels_panel_by_panel(kernel, channels, at_once, single):
+    """With few channels at a time, of more; else several panels are packed before they are multiplied."""
+    size = kernel[0] + PANEL // 2, kernel[1] + 3
+    made = case(*shapes(Sliding(kernel, 1), channels, 300, 1, *size), np.float32, np.random.default_rng(0))
+    (found,) = told(made.conv.told(FORWARD), 4)
+    assert (found.place, found.some_channels, found.some_panels == 1) == (PACKED, at_once, single)
+    assert (summed(made, FORWARD, np.float32) == made.with_bias(FORWARD, made.exact(FORWARD))).all()
+
+
+@pytest.mark.parametrize(
     ("window", "size"),
     [
         (Sliding((33,), 1, ((16, 0),)), (33,)),

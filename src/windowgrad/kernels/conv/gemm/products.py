@@ -118,13 +118,15 @@ def list_outputs(told: Told, axes: Axes, panels: Range, to: Scratch) -> None:
 def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, panels: Range, fresh: bool, to: Scratch) -> None:
     """The cells of so many channels that some panels meet; x begins with the first channel.
 
-    A row of pixels for each k, of all panels that are not read where they stand; or one box for all panels, whose pieces are
-    listed if it is `fresh`. (One place for both: what is called here would be compiled twice.)
+    A row of pixels for each k, of all panels that are not read where they stand; or one box for all panels. (One place for
+    both: what is called here would be compiled twice.) The pieces of a box or of a single panel are listed if they are
+    `fresh`: they are the same for all channels.
     """
     lanes, stride, boxed = wide_lanes(x.cells), axes.met.step[axes.met.rank - 1], told.place == BOXED
     length, panel = VECTORS * lanes, told.some_channels * told.some_taps * VECTORS * lanes
     start = panels.first * length - told.lead
     first, last = max(0, start), min(told.all_cells, start + told.box)
+    listed_once = boxed or (panels.last - panels.first == 1 and told.some_taps == told.taps)
     for q in range(panels.first, panels.first + 1 if boxed else panels.last):
         some, pitch = Range(q * length, min((q + 1) * length, told.pixels)), length
         into = Matrix(later(to.pixels, (q - panels.first) * panel), (taps.last - taps.first) * length)
@@ -132,7 +134,7 @@ def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, p
             some, pitch = Range(first, last), told.box
             into = Matrix(later(to.pixels, first - start), told.boxes * told.box)
         if boxed or to.lists[(q - panels.first) * (3 * length + 2) + 1] < 0:
-            if fresh or not boxed:
+            if fresh or not listed_once:
                 to.pieces[0] = in_pieces(some, axes.met, taps, lanes, pitch, later(to.pieces, 1)).number
             copy_pieces(into, x, channels, stride, Pieces(later(to.pieces, 1), to.pieces[0]))
     for number in range(channels * told.boxes if boxed and (start < 0 or last < start + told.box) else 0):
