@@ -1,7 +1,7 @@
 """Pages that also read well in the repository: what they link to there is on the site too.
 
 CONTRIBUTING.md and CHANGELOG.md are pages by themselves, the README is the first page. Every other file that a page links to,
-such as a script of `examples/`, becomes a page with its text, and a folder a list of its files. The window explorer is beside them,
+such as a script of `examples/`, becomes a page with its text, and a folder a list of its files. The explorer is beside them,
 and the page about it begins with a link to it.
 """
 

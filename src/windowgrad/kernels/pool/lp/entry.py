@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from windowgrad.caches import keep
 from windowgrad.dtypes import derivative_of, float_of
 from windowgrad.geometry import Geometry
 from windowgrad.kernels.arrays import Array, added, computed, finished, room, summed
@@ -246,26 +246,26 @@ def lp_vjp(params: LpParams, x: Array, g: Array, saved: Array | None = None) -> 
 
     over_cells(plane, planes, WORK * x.nbytes, silent(work))
     found = finished(gx, x.shape, dtype)
-    for axis, unseen in gaps(params.geometry, x.shape[len(x.shape) - params.geometry.rank :]):
+    spatial = x.shape[x.ndim - params.geometry.rank :]
+    for axis, unseen in kept_gaps(sum(spatial), params.geometry, spatial):
         found.swapaxes(axis, 0)[unseen] = 0  # a cell there weighs nothing, were it infinite
     return (found,)
 
 
-@lru_cache(maxsize=1024)
 def gaps(geometry: Geometry, spatial: tuple[int, ...]) -> tuple[tuple[int, Array], ...]:
     """Of each axis with cells that no window sees: the axis, counted from the last, and those cells."""
     found = []
     for axis, (n, table) in enumerate(zip(spatial, geometry.tables(spatial), strict=True)):
-        unseen = np.ones(n, np.bool_)
-        if len(table.start) < table.count.max():
-            for start, count in zip(table.start.tolist(), table.count.tolist(), strict=True):
-                unseen[start : start + count * table.step : table.step] = False
-        else:
-            for tap in range(int(table.count.max())):
-                unseen[table.start[table.count > tap] + tap * table.step] = False
-        if unseen.any():
-            found.append((axis - len(spatial), np.flatnonzero(unseen)))
+        seen = np.zeros((n // table.step + 2, table.step), np.int64)  # row by row, every `step`-th cell is in the same column
+        np.add.at(seen.reshape(-1), table.start, 1)
+        np.add.at(seen.reshape(-1), table.start + table.count * table.step, -1)
+        unseen = np.flatnonzero(seen.cumsum(axis=0).reshape(-1)[:n] == 0)
+        if unseen.size:
+            found.append((axis - len(spatial), unseen))
     return tuple(found)
+
+
+kept_gaps = keep(gaps)
 
 
 def cell_by_cell(params: LpParams, x: Array, v: Array, dtype: Any) -> Array:
