@@ -66,10 +66,10 @@ class Explanation:
         """Write the picture to a file, whose name ends in .svg; one that exists is replaced only if `overwrite` says so."""
         name = os.fsdecode(path)
         if not name.endswith(".svg"):
-            raise OptionError(f"path={show(name)}: must end in .svg")
+            raise OptionError(f"path={name!r}: must end in .svg")
         check_place("path", path)
         if os.path.lexists(path) and not overwrite:
-            raise OptionError(f"path={show(name)}: exists; overwrite=True replaces it")
+            raise OptionError(f"path={name!r}: exists; overwrite=True replaces it")
         with replacing(path) as file:
             file.write(self.to_svg().encode())
 

@@ -38,7 +38,7 @@ def as_mask(where: Any, x: Any) -> Mask:
     """The mask of x; of an array that is not NumPy's a copy, for derivatives and programs that outlive the call."""
     if isinstance(where, (bool, np.bool_)):
         where = np.asarray(where)
-    if type(where) is type(inner := untraced(x)) and is_lazy(type(inner)):
+    if is_lazy(type(where)) and type(where) is type(untraced(x)):
         return Mask(where, lazy=True)
     array = constant("where", where)
     if isinstance(array, Mask):

@@ -8,7 +8,8 @@ from typing import Any
 from windowgrad.params import SmoothParams
 from windowgrad.spec.op import Op
 from windowgrad.spec.order import extreme
-from windowgrad.spec.scalar import Array, Window, added, cells, divide, exp, gap, grid, is_nan, log, windows, zero_of, zeros
+from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, grid, is_nan, log, windows, zero_of, zeros
+from windowgrad.spec.sums import added
 
 
 def heavier(a: Any, b: Any, beta: Any) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 
 from windowgrad.params import MeanParams
 from windowgrad.spec.op import Op
-from windowgrad.spec.scalar import Array, Window, added, cells, divide, windows, zero_of, zeros
+from windowgrad.spec.scalar import Array, Window, cells, divide, windows, zero_of, zeros
+from windowgrad.spec.sums import added
 
 
 def divisor(params: MeanParams, window: Window) -> int:

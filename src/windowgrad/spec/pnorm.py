@@ -13,7 +13,8 @@ from windowgrad.params import LpParams
 from windowgrad.spec.op import Op
 from windowgrad.spec.pnorm_curve import curve, curve_back
 from windowgrad.spec.powers import magnitude, power, root, sign
-from windowgrad.spec.scalar import Array, Window, added, cells, divide, greater, is_infinite, windows, zero_like, zero_of, zeros
+from windowgrad.spec.scalar import Array, Window, cells, divide, greater, is_infinite, windows, zero_like, zero_of, zeros
+from windowgrad.spec.sums import added
 
 
 def ratio(size: Any, top: Any) -> Any:

@@ -8,7 +8,7 @@ NumPy's floats and mpmath's have theirs by type. NaN is what says so by `is_nan(
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -42,13 +42,6 @@ def greater(a: Any, b: Any) -> bool:
 def divide(a: Any, b: Any) -> Any:
     """a ÷ b; integers divide exactly and become fractions."""
     return Fraction(int(a), int(b)) if isinstance(a, Integral) and isinstance(b, Integral) else a / b
-
-
-def added(terms: Iterable[Any], start: Any) -> Any:
-    """The terms added to `start` one after the other. Python's own `sum` compensates the roundings of floats from 3.12 on."""
-    for term in terms:
-        start = start + term
-    return start
 
 
 def same(a: Any, b: Any) -> bool:

@@ -16,8 +16,9 @@ from windowgrad.spec import logsumexp
 from windowgrad.spec.logsumexp import weigh
 from windowgrad.spec.op import Op
 from windowgrad.spec.powers import whole_power
-from windowgrad.spec.scalar import Array, Window, added, cells, divide, exp, gap, log, windows, zero_of, zeros
+from windowgrad.spec.scalar import Array, Window, cells, divide, exp, gap, log, windows, zero_of, zeros
 from windowgrad.spec.sharpness_curve import curve, curve_back
+from windowgrad.spec.sums import added
 
 
 def sharpened(params: SharpParams, x: Array, beta: Array) -> tuple[list[SmoothParams], int]:
