@@ -23,6 +23,12 @@ def test_operators_touch_nothing_beyond_their_arrays_and_agree_with_the_referenc
     assert "memory: 600 cases, 0 findings" in text
 
 
+def test_the_sums_of_turned_tiles_end_where_their_memory_ends():
+    """A vector was read from the last three sums of float64 on: 24 rows of a kept weight, on planes of 13 pixels."""
+    status, _ = output(TESTS / "fuzz.py", "memory", "--seed", 20261118, "--case", 1048)
+    assert status == 0
+
+
 def test_every_public_function_gives_a_result_or_an_error_of_the_library():
     status, text = output(TESTS / "fuzz.py", "api", "--seed", 2026, "--cases", 10_000)
     assert status == 0, text

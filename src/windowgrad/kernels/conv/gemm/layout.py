@@ -319,7 +319,7 @@ def layout(one: Pass, gather: Gather, itemsize: int, kept: bool = False) -> Layo
     steps, copy = some_channels * some_taps, copied(one, gather, some_channels, some_taps, itemsize, turned)
     panels = -(-copy.pixels // length)
     own = factor_in_place(one, gather) if panels <= FEW_PANELS and not kept else None
-    slot_cells = -(-(ROWS * length + copy.cells + 2 * lanes + turned * length * length) // lanes) * lanes
+    slot_cells = -(-(ROWS * length + copy.cells + 2 * lanes + turned * (length * length + lanes)) // lanes) * lanes
     slot_lists = copy.some_panels * (3 * length + 2) + 3 * copy.pieces + 1
     lists = *copy.axes, *copy.outs, np.array(copy.places), np.array(packed_places(steps, length))
     starts = np.cumsum([len(Told._fields), *map(len, lists)]).tolist()

@@ -305,7 +305,7 @@ def products(
     of = Scratch(
         tile,
         later(tile, ROWS * length),
-        later(tile, told.slot_cells - length * length),
+        later(tile, told.slot_cells - length * length - lanes),  # a vector is read from the last cell on
         listed,
         later(listed, told.some_panels * (3 * length + 2)),
     )
