@@ -1,15 +1,17 @@
-"""What the peers' grid does not show: how the time grows with the window, and what small calls cost in Python.
+"""What the peers' grid does not show: how the time grows with the window, what small calls cost in Python, and what masks cost.
 
 A small call is on a 1×8×8 array with 2×2 windows: the operator, `vjp` of it, the pull, and both; PyTorch does the same on
 tensors. Recording and walking one node of a tape is measured by `training.py`.
 
     python benchmarks/windows.py
     python benchmarks/windows.py --small
+    python benchmarks/windows.py --masks --threads 1
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +26,15 @@ import windowgrad as wg
 SIDES = (3, 7, 15, 31, 64)
 CALLS = 20  # timed together; few, so that some are not interrupted on a busy machine
 OPERATORS = {"max": wg.max_pool2d, "avg": wg.avg_pool2d}
+MASKED: dict[str, Callable[..., Any]] = {
+    "max": wg.max_pool2d,
+    "min": wg.min_pool2d,
+    "avg": wg.avg_pool2d,
+    "lp": lambda x, size, stride, padding, **mask: wg.lp_pool2d(x, 2, size, stride, padding=padding, **mask),
+    "smooth": lambda *args, **mask: wg.smooth_max_pool2d(*args, beta=2.0, **mask),
+}
+MASKED_SIDES = (28, 56, 112)
+MASKED_WINDOWS = ((2, 2, 0), (3, 2, 1), (3, 1, 1))  # side, stride, padding
 SMALL: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "max": (lambda x: wg.max_pool2d(x, 2), lambda x: F.max_pool2d(x, 2)),
     "avg": (lambda x: wg.avg_pool2d(x, 2), lambda x: F.avg_pool2d(x, 2)),
@@ -43,6 +54,29 @@ def growth() -> dict[str, str]:
         call()  # compiles it
     times = best(calls, rounds=7, seconds=20)
     return {name: f"{1e3 * t:.1f} ms ({t / times[f'{name[:3]} 3×3']:.2f}×)" for name, t in times.items()}
+
+
+def masks() -> dict[str, str]:
+    """Forward calls with a mask in times of those without one: the least and the greatest ratio, by operator and plane.
+
+    1 and 8 samples of 64 channels, 2×2 and 3×3 windows; one mask for all planes or one for each, without three of ten cells.
+    """
+    rng, shown = np.random.default_rng(0), {}
+    for (name, pool), side in itertools.product(MASKED.items(), MASKED_SIDES):
+        ratios = []
+        for batch, (window, shared) in itertools.product((1, 8), itertools.product(MASKED_WINDOWS, (True, False))):
+            x = rng.standard_normal((batch, 64, side, side), dtype=np.float32)
+            where = rng.random(x.shape[2:] if shared else x.shape) < 0.7
+            calls = {
+                "masked": lambda x=x, where=where, window=window, pool=pool: pool(x, *window, where=where),
+                "whole": lambda x=x, window=window, pool=pool: pool(x, *window),
+            }
+            for call in calls.values():
+                call()  # compiles it
+            times = best(calls, rounds=5, seconds=0.6)
+            ratios.append(times["masked"] / times["whole"])
+        shown[f"{name} {side}×{side}"] = f"{min(ratios):.1f} to {max(ratios):.1f}"
+    return shown
 
 
 def small_calls() -> dict[str, str]:
@@ -106,11 +140,13 @@ def measured(window: bool = True) -> dict[str, dict[str, str]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="small calls only")
+    parser.add_argument("--masks", action="store_true", help="masks only")
     parser.add_argument("--threads", type=int, default=THREADS)
     options = parser.parse_args()
     wg.set_num_threads(options.threads)
     torch.set_num_threads(options.threads)
-    for title, row in measured(not options.small).items():
+    found = {"with a mask, in times of the call without one": masks()} if options.masks else measured(not options.small)
+    for title, row in found.items():
         print(f"{title}:")
         for name, text in row.items():
             print(f"  {name}: {text}")

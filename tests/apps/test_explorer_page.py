@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 import windowgrad as wg
-from support.browser import browser, requests
+from support.browser import browser, quiet_page
 from support.command import windowgrad
 from support.explorer import addresses, asked
 from windowgrad.conform.case import OPS, Case
@@ -102,13 +102,8 @@ def started():
 
 @pytest.fixture
 def chrome(started, address):
-    """The page just opened; after the test the browser has complained of nothing and asked for nothing else."""
-    started.get("about:blank")
-    requests(started)
-    started.get(address)
-    yield started
-    assert started.get_log("browser") == []
-    assert {request.partition("#")[0] for request in requests(started)} <= {address, "data:,", "about:blank"}
+    with quiet_page(started, address, ("data:,", "about:blank")) as page:
+        yield page
 
 
 def go(chrome, hash_):

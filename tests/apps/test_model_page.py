@@ -9,7 +9,7 @@ from onnx import helper, parser
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
-from support.browser import browser, requests
+from support.browser import browser, quiet_page
 from support.command import windowgrad
 from support.small_model import save_small
 from windowgrad.models.layers import in_short, layers
@@ -124,13 +124,8 @@ def started():
 
 @pytest.fixture
 def chrome(started, address):
-    """The page just opened; after the test the browser has complained of nothing and asked for nothing else."""
-    started.get("about:blank")
-    requests(started)
-    started.get(address)
-    yield started
-    assert started.get_log("browser") == []
-    assert requests(started) == [address]
+    with quiet_page(started, address) as page:
+        yield page
 
 
 def seen(chrome):

@@ -14,7 +14,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from typer.testing import CliRunner
 
 from support import conform_adapters as fakes
-from support.browser import browser, requests
+from support.browser import browser, quiet_page
 from support.paths import ROOT
 from windowgrad import cli
 from windowgrad.conform.case import CHECKS, Case
@@ -87,13 +87,8 @@ def chrome():
 
 @pytest.fixture
 def page(chrome, address):
-    """The page just opened; after the test the browser has complained of nothing and asked for nothing else."""
-    chrome.get("about:blank")
-    requests(chrome)
-    chrome.get(address)
-    yield chrome
-    assert chrome.get_log("browser") == []
-    assert set(requests(chrome)) == {address}
+    with quiet_page(chrome, address, also=()) as page:
+        yield page
 
 
 def shown(page):

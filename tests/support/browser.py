@@ -60,6 +60,21 @@ def requests(chrome):
     return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
 
 
+@contextmanager
+def quiet_page(chrome, address, also=None):
+    """The page just opened. In the end the browser has complained of nothing, and asked for the page once and for nothing else.
+
+    `also`: what it may ask for too, if the page may be opened again.
+    """
+    chrome.get("about:blank")
+    requests(chrome)
+    chrome.get(address)
+    yield chrome
+    assert chrome.get_log("browser") == []
+    asked = [request.partition("#")[0] for request in requests(chrome)]
+    assert asked == [address] if also is None else set(asked) - set(also) == {address}
+
+
 if __name__ == "__main__":
     found = installed()
     print("browser: " + (MISSING if found is None else " and ".join(found)))
