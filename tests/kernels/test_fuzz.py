@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from support.interpreter import fresh
 from support.paths import TESTS
 
 
@@ -46,6 +47,26 @@ def test_a_finding_is_repeated_by_the_command_that_it_prints():
     for kind in ("memory", "api", "models"):
         described = [output(TESTS / "fuzz.py", kind, "--seed", 5, "--case", 7)[1].splitlines()[1] for _ in range(2)]
         assert described[0] == described[1]
+
+
+MANY = f"""
+import json, os, sys
+sys.path.insert(0, {str(TESTS)!r})
+from support import fuzz_workers
+fuzz_workers.ENOUGH = 5
+run = fuzz_workers.Run(lambda number: os._exit(3) if number == 7 else [str(os.getpid())], 23, 2)
+print(json.dumps(sorted(run.run())))
+"""
+
+
+def test_all_cases_are_computed_by_processes_of_a_few_each():
+    """A process keeps what the library keeps, and its mappings are counted: 2400 convolutions were too many for one."""
+    found = json.loads(fresh(MANY))
+    assert [number for number, _ in found] == list(range(23))
+    assert found[7][1] == "the process ended with status 3"
+    by = [said for number, said in found if number != 7]
+    assert len(set(by)) == 3 + 3
+    assert max(map(by.count, by)) == 5
 
 
 @pytest.fixture(scope="module")

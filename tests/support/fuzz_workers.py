@@ -1,7 +1,8 @@
 """Cases by number on several processes. A case that crashes its process is a finding like any other, and the run goes on.
 
 The parent loads everything once and forks. A child writes the number of its case into shared memory before it begins, so the
-parent knows which one it was in when it died, and starts another child behind it.
+parent knows which one it was in when it died, and starts another child behind it. It does so as well after `ENOUGH` cases:
+what the library keeps for later calls lies in guarded memory too, and a process may have 65,530 mappings.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ Check = Callable[[int], list[str]]
 
 LONGEST, WAIT = 60, 900
 """Seconds of the processor, and of the clock, after which a case is taken to hang. The first case of a kernel compiles it."""
+ENOUGH = 1000
+"""Cases of one child: convolutions keep about 27 mappings for each."""
 
 
 @dataclass
@@ -84,8 +87,8 @@ class Run:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         for kills in (signal.SIGALRM, signal.SIGPROF):  # also when a kernel never comes back
             signal.signal(kills, signal.SIG_DFL)
-        parent = os.getppid()
-        while number < self.cases and time.monotonic() < self.ends and os.getppid() == parent:  # it may have been killed
+        parent, end = os.getppid(), min(self.cases, number + ENOUGH * self.workers)
+        while number < end and time.monotonic() < self.ends and os.getppid() == parent:  # it may have been killed
             self.move(place, number)
             signal.alarm(WAIT)
             signal.setitimer(signal.ITIMER_PROF, LONGEST)
@@ -126,11 +129,12 @@ class Run:
         self.selector.unregister(child.pipe)
         os.close(child.pipe)
         status = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+        number = self.place(child.place)
         if status:
-            number = self.place(child.place)
             self.found(number, ended(status))
-            if number + self.workers < self.cases and time.monotonic() < self.ends:
-                self.start(child.place, number + self.workers)
+            number += self.workers
+        if number < self.cases and time.monotonic() < self.ends:
+            self.start(child.place, number)
 
     def found(self, number: int, text: str) -> None:
         self.findings.append((number, text))

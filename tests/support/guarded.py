@@ -101,6 +101,7 @@ class Allocator:
                 return 0
             first = base + 2 * PAGE
             if libc_mprotect(base, PAGE, USABLE) or libc_mprotect(first, pages * PAGE, USABLE):
+                libc_munmap(base, length)  # the process has as many mappings as it may have
                 return 0
             write(base, length)
             write(base + 8, size)
