@@ -7,7 +7,7 @@ An array type of your own takes part by one method, tried in the order of the ar
 It gets the operator's record, the rule's name ("forward", "jvp", "vjp", "with_indices"), the parameters and all arrays
 of the call, and returns the result, or NotImplemented to pass. Inside, `run` computes on the arrays it wraps. `needs` says
 of each input whether its gradient is wanted (None: all are); a method that does not take it computes all gradients.
-Arrays of the frameworks in `BRIDGES` are known by where their class comes from; the bridge's `compute` is that method.
+Arrays of the frameworks in `foreign.BRIDGES` are known by where their class comes from; the bridge's `compute` is that method.
 """
 
 from __future__ import annotations
@@ -15,36 +15,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
-from importlib import import_module
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from windowgrad import output, peak
-from windowgrad.arguments import counted, is_masked
-from windowgrad.dtypes import is_supported, native
-from windowgrad.errors import DivisionError, KindError, OptionError, WindowError, WindowgradError, show
+from windowgrad.checks import Kind, argument_names, check_array, check_dtype, check_params, check_shapes, inputs_of
+from windowgrad.dtypes import native
+from windowgrad.errors import DivisionError, KindError, OptionError, WindowError, WindowgradError
 from windowgrad.facts import Facts, Kernels
+from windowgrad.foreign import computes_itself
 from windowgrad.interrupts import put_off
 from windowgrad.loading import loading
-from windowgrad.memory import refuse_unallocatable
 from windowgrad.params import Mask, Params, PoolParams
 from windowgrad.spec.op import Op
 
 NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set, type, np.ndarray)
-
-BRIDGES = {
-    # the package a class comes from   the module that computes with its arrays
-    "torch": "windowgrad.bridges.torch",
-    "jax": "windowgrad.bridges.jax",
-    "jaxlib": "windowgrad.bridges.jax",
-    "dask": "windowgrad.bridges.dask",
-}
-
-
-WITHOUT_DERIVATIVES = frozenset({"dask"})
-"""Packages whose arrays have no derivatives of their own: our tape follows them, and they stay lazy."""
 
 
 @np.errstate(all="ignore")
@@ -152,7 +139,6 @@ def array_in_silence(numbers: Callable[..., Any], params: Params, *arrays: Any) 
     return y if type(y) is np.ndarray else np.asarray(y)
 
 
-Kind = tuple[tuple[int, ...], np.dtype[Any]]  # the shape and the dtype of an array: on what its computing depends
 Route = Callable[..., Any]
 Ready = Callable[..., Any]
 ROUTES: tuple[tuple[str, Callable[[Op, Sequence[Kind]], bool], Route], ...] = (
@@ -259,11 +245,6 @@ def by_themselves(
     return on_numpy(op, rule, params, arrays, out, needs, saved)
 
 
-def check_params(op: Op, params: Params) -> None:
-    if type(params) is not op.params:  # a subclass is another operator's
-        raise KindError(f"params={show(params, 240)}: must be {op.params.__name__} for {op.name}")
-
-
 def on_numpy(
     op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any, needs: Sequence[bool] | None, saved: Any
 ) -> Any:
@@ -350,11 +331,6 @@ def refuse_large(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> No
     peak.refuse(rule, params, argument_names(op, rule, len(arrays)), arrays, dtype, facts_of(op).copies_x)
 
 
-def inputs_of(rule: str, given: Sequence[Any]) -> Sequence[Any]:
-    """Of what a rule is given for its arrays, that for the inputs of the operator."""
-    return {"jvp": given[: len(given) // 2], "vjp": given[:-1]}.get(rule, given)
-
-
 def chosen(gradients: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, ...]:
     """The gradients in `needs`, None at the places of the others."""
     if type(gradients) is tuple and len(gradients) == len(needs):
@@ -382,46 +358,6 @@ def takes_needs(function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):  # it is not written in Python
         return False
     return "needs" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-
-
-@lru_cache(maxsize=256)
-def computes_itself(kind: Any) -> Callable[..., Any] | None:
-    """The method by which arrays of this type compute, their own or their bridge's; a bridge is loaded here, when first met."""
-    if (own := getattr(kind, "__windowgrad__", None)) is not None:
-        return own  # type: ignore[no-any-return]
-    bridge = bridge_of(kind)
-    return None if bridge is None else bridge.compute
-
-
-def bridge_of(kind: Any) -> Any:
-    """The module for arrays of this type, loaded here; None if there is none."""
-    for base in kind.__mro__:
-        if (bridge := BRIDGES.get(str(base.__module__).partition(".")[0])) is not None:
-            with put_off(), loading:
-                return import_module(bridge)
-    return None
-
-
-def constant(name: str, array: Any) -> Any:
-    """What an array of a framework holds, as a NumPy array, or a `Mask` whose cells are not known; everything else as it is."""
-    bridge = None if isinstance(array, np.ndarray) else bridge_of(type(array))
-    return array if bridge is None else bridge.constant(name, array)
-
-
-def number_beside(name: str, x: Any, array: Any) -> Any:
-    """A number in the dtype it has beside an array of a framework whose dtypes are not NumPy's; None beside all others."""
-    make = getattr(bridge_of(type(array)), "number", None)
-    return None if make is None else make(name, x, array)
-
-
-def is_followed(kind: type) -> bool:
-    """Whether an array of this type, which is not NumPy's, may be differentiated by our own transforms."""
-    return hasattr(kind, "__windowgrad__") or is_lazy(kind)
-
-
-def is_lazy(kind: type) -> bool:
-    """Whether it is of a package in `WITHOUT_DERIVATIVES`."""
-    return not WITHOUT_DERIVATIVES.isdisjoint(str(base.__module__).partition(".")[0] for base in kind.__mro__)
 
 
 @lru_cache(maxsize=1024)
@@ -527,80 +463,3 @@ def result_dtype(op: Op, dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
     if any(dtype.kind == "O" for dtype in dtypes):
         return np.dtype(object)
     return facts_of(op).result_dtype(*(dtype.newbyteorder("=") for dtype in dtypes))
-
-
-def argument_names(op: Op, rule: str, given: int) -> list[str]:
-    """The names of the arrays of a call with `given` of them: inputs, then tangents or the gradient."""
-    for count in range(len(op.inputs) - op.optional, len(op.inputs) + 1):
-        inputs = list(op.inputs[:count])
-        names = inputs + {"jvp": [f"d{name}" for name in inputs], "vjp": ["g"]}.get(rule, [])
-        if len(names) == given:
-            return names
-    raise KindError(f"{op.name}.{rule}: got {counted('array', given)}, must be given {', '.join(names)}")
-
-
-def check_array(name: str, array: Any) -> None:
-    if is_masked(array):
-        raise KindError(
-            f"{name}: must not be a masked array, which only pooling takes; "
-            f"fill it with what masked elements should count as, such as {name}.filled(0)"
-        )
-    if not isinstance(array, np.ndarray):
-        raise KindError(f"{name}: must be a NumPy array, not {kind_of(array)}; {conversion(name, array)}")
-    check_dtype(name, array.dtype)
-
-
-CONVERSIONS = {
-    # the package a class comes from   how to get at what can be computed with
-    "xarray": "use {}.data, the array inside",
-    "zarr": "use dask.array.from_zarr({}) to compute lazily, or {}[...] to read it into memory",
-    "h5py": "use dask.array.from_array({}) to compute lazily, or {}[...] to read it into memory",
-    "dask": "call {}.compute()",
-    "torch": "call {}.numpy(); torch.autograd differentiates tensors",
-    "jax": "call numpy.asarray({}); jax.grad differentiates JAX arrays",
-    "jaxlib": "call numpy.asarray({}); jax.grad differentiates JAX arrays",
-    "pandas": "call {}.to_numpy()",
-    "cupy": "call cupy.asnumpy({})",
-    "tensorflow": "call {}.numpy()",
-}
-
-
-def conversion(name: str, array: Any) -> str:
-    """What to write instead. The package is known by the name of the class's module, and is not imported."""
-    if isinstance(array, type):
-        return "pass an instance"
-    for base in type(array).__mro__:
-        if (said := CONVERSIONS.get(str(base.__module__).partition(".")[0])) is not None:
-            return said.format(name, name)
-    return f"try numpy.asarray({name})"
-
-
-def kind_of(array: Any) -> str:
-    kind = type(array)
-    if isinstance(array, type):
-        return f"the class {array.__qualname__}"
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def check_dtype(name: str, dtype: np.dtype[Any]) -> None:
-    if dtype.kind != "O" and not is_supported(dtype):
-        wanted = "bool, int8 to int64, uint8 to uint64, float16, float32, float64, or object"
-        raise KindError(f"{name}: unsupported dtype {dtype}; must be {wanted}")
-
-
-def check_shapes(rule: str, params: Params, names: Sequence[str], kinds: Sequence[Kind], stored: bool = True) -> None:
-    """The shape rule of the operator, tangents like their inputs, the gradient like the output.
-
-    An output that is not `stored` at once may be larger than memory.
-    """
-    shapes = [shape for shape, _ in kinds]
-    inputs = len(shapes) - {"jvp": len(shapes) // 2, "vjp": 1}.get(rule, 0)
-    out = params.out_shape(*shapes[:inputs])
-    wanted = shapes[:inputs] if rule == "jvp" else [out]
-    for name, shape, right in zip(names[inputs:], shapes[inputs:], wanted, strict=False):
-        if shape != right:
-            what = f"the shape of {name[1:] if rule == 'jvp' else 'the output'}"
-            raise WindowError(f"{name} of shape {shape}: must be {right}, {what}")
-    if stored:
-        refuse_unallocatable(out, max(dtype.itemsize for _, dtype in kinds))
-    params.check(*shapes[:inputs])

@@ -18,9 +18,11 @@ from windowgrad.arguments import is_int
 from windowgrad.autograd import arrays as ops
 from windowgrad.autograd.arrays.indexing import index
 from windowgrad.autograd.arrays.rules import cast
-from windowgrad.dispatch import argument_names, asked, cell_kinds, check_array, is_followed
+from windowgrad.checks import argument_names, check_array
+from windowgrad.dispatch import asked, cell_kinds
 from windowgrad.dtypes import is_float
 from windowgrad.errors import KindError, WindowError, WindowgradError, show
+from windowgrad.foreign import is_followed
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 

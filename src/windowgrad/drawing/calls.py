@@ -12,9 +12,9 @@ import numpy as np
 from windowgrad import functional
 from windowgrad.arguments import counted, is_masked
 from windowgrad.autograd.tracer import Tracer
-from windowgrad.dispatch import is_lazy
 from windowgrad.drawing.places import Place
 from windowgrad.errors import KindError, WindowError, show
+from windowgrad.foreign import is_lazy
 from windowgrad.functional import shapes
 from windowgrad.functional.call import shown
 from windowgrad.ops import FAMILIES

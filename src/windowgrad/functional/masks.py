@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from windowgrad.arguments import is_masked
-from windowgrad.dispatch import constant, is_lazy
 from windowgrad.errors import KindError
+from windowgrad.foreign import constant, is_lazy
 from windowgrad.ops import OPS
 from windowgrad.params import Mask, MaxParams, PoolParams
 from windowgrad.spec.op import Op

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.arguments import is_masked
-from windowgrad.dispatch import check_array
+from windowgrad.checks import check_array
 from windowgrad.errors import KindError, WindowError, WindowgradError, show
 from windowgrad.functional.call import show_call
 from windowgrad.geometry import Geometry

@@ -12,7 +12,7 @@ import pytest
 import windowgrad as wg
 from support.jax_cases import CASES, NAMED, Case
 from windowgrad.bridges.jax import compute, host
-from windowgrad.dispatch import BRIDGES
+from windowgrad.foreign import BRIDGES
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, MaxParams, MeanParams, MinParams
 

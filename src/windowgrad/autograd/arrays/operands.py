@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.dispatch import number_beside
 from windowgrad.dtypes import is_float, is_supported
 from windowgrad.errors import OptionError, show
+from windowgrad.foreign import number_beside
 
 PLAIN = frozenset({int, float, bool})
 SAFE = 2**15

@@ -16,8 +16,9 @@ import dask.array as da
 import numpy as np
 
 from windowgrad.bridges.dask import array_ops, convolution, padding, pooling, sharpness, unpooling
-from windowgrad.dispatch import argument_names, check_array, check_dtype, check_shapes, computes_itself
+from windowgrad.checks import argument_names, check_array, check_dtype, check_shapes
 from windowgrad.errors import KindError, show
+from windowgrad.foreign import computes_itself
 from windowgrad.params import ConvParams, Params, PoolParams, SharpParams, UnpoolParams
 from windowgrad.spec.op import Op
 

@@ -14,9 +14,11 @@ import numpy as np
 
 from windowgrad.bridges.jax.arrays import FORWARD
 from windowgrad.bridges.jax.rules import bind, pulled, pushed
-from windowgrad.dispatch import argument_names, check_array, computes_itself, routing
+from windowgrad.checks import argument_names, check_array
+from windowgrad.dispatch import routing
 from windowgrad.dtypes import native
 from windowgrad.errors import KindError
+from windowgrad.foreign import computes_itself
 from windowgrad.params import Params
 from windowgrad.spec.op import Op
 

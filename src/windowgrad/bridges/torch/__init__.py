@@ -20,7 +20,7 @@ from windowgrad.bridges.torch.masks import constant
 from windowgrad.bridges.torch.memory import WithoutDataError, are_without_data
 from windowgrad.bridges.torch.operands import number
 from windowgrad.bridges.torch.rules import RULES, applied, are_unwatched, ordinary, spread
-from windowgrad.dispatch import argument_names
+from windowgrad.checks import argument_names
 from windowgrad.errors import KindError
 from windowgrad.params import Params
 from windowgrad.spec.op import Op

@@ -29,7 +29,7 @@ from windowgrad.bridges.torch.operands import (
     refuse_bools,
     wide_of,
 )
-from windowgrad.dispatch import argument_names
+from windowgrad.checks import argument_names
 from windowgrad.errors import KindError, OptionError, show
 from windowgrad.params import Params
 from windowgrad.spec.op import Op

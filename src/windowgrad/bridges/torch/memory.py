@@ -13,7 +13,8 @@ import torch
 
 from windowgrad.bridges.torch.formats import formatted, has_channels_last, rank_of
 from windowgrad.bridges.torch.masks import TensorMask
-from windowgrad.dispatch import argument_names, facts_of, result_dtype, run, run_saving
+from windowgrad.checks import argument_names
+from windowgrad.dispatch import facts_of, result_dtype, run, run_saving
 from windowgrad.dtypes import derivative_of
 from windowgrad.errors import KindError
 from windowgrad.params import Params

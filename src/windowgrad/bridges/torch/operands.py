@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from windowgrad.bridges.torch.memory import COMPUTED, TENSORS, numpy_dtype, promoted
-from windowgrad.dispatch import check_array, kind_of
+from windowgrad.checks import check_array
 from windowgrad.dtypes import conv_dtype, float_of, native
 from windowgrad.errors import KindError, OptionError, show
+from windowgrad.foreign import kind_of
 
 Tensor = torch.Tensor
 

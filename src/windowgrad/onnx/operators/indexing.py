@@ -11,8 +11,8 @@ import numpy as np
 from windowgrad.autograd.arrays import add, maximum, minimum, multiply, reshape, where
 from windowgrad.autograd.arrays.indexing import Cut, IndexParams, Key, Rows, index, scatter
 from windowgrad.autograd.arrays.records import axis_of
-from windowgrad.dispatch import is_followed
 from windowgrad.errors import IndexingError, KindError, WindowError, show
+from windowgrad.foreign import is_followed
 from windowgrad.onnx.graph import Node
 from windowgrad.onnx.operators.shaping import along
 from windowgrad.onnx.operators.values import Array, all_axes, choice, given, known, numbers, required

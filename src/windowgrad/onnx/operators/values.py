@@ -12,8 +12,8 @@ import numpy as np
 from windowgrad.arguments import MOST_AXES
 from windowgrad.autograd.arrays.records import axes_of
 from windowgrad.autograd.steps import untraced
-from windowgrad.dispatch import constant, is_lazy
 from windowgrad.errors import KindError, OptionError, WindowError, show
+from windowgrad.foreign import constant, is_lazy
 from windowgrad.onnx.graph import Node
 
 Array = np.ndarray[Any, np.dtype[Any]]
