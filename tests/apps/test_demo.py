@@ -291,6 +291,31 @@ def test_a_checkpoint_that_does_not_fit_is_refused_and_left_as_it_is(tmp_path, m
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("made", [foreign, damaged, lambda path: path.write_text("mine")])
+def test_a_new_training_replaces_no_file_that_is_not_its_own(tmp_path, few, made):
+    for name, option in (("demo.safetensors", "--checkpoint"), ("demo.png", "--picture")):
+        path = tmp_path / name
+        made(path)
+        content = path.read_bytes()
+        with pytest.raises(wg.OptionError, match=f"{name}: .*; move it away, or name another file with {option}$"):
+            printed(tmp_path, epochs=1)
+        assert path.read_bytes() == content
+        assert [file.name for file in tmp_path.iterdir()] == [name]
+        path.unlink()
+
+
+def test_a_new_training_replaces_its_own_files_but_no_longer_training(tmp_path, few):
+    for pool, name in (("max", "demo.png"), ("avg", "demo.png"), ("max", "demo.pdf"), ("avg", "demo.pdf")):
+        printed(tmp_path, pool=pool, epochs=2, picture=tmp_path / name)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(wg.OptionError) as caught:
+        printed(tmp_path, epochs=1)
+    longer = "contains a training of 8 steps, which one of 4 would replace"
+    what_to_do = "resume it with --resume, or name another file with --checkpoint"
+    assert str(caught.value) == f"{tmp_path}/demo.safetensors: {longer}; {what_to_do}"
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_a_picture_is_in_the_format_of_its_name(tmp_path, few):
     for name, start in (("a.PDF", b"%PDF-"), ("b.pdf", b"%PDF-"), ("c.png", b"\x89PNG"), ("d", b"\x89PNG")):
         printed(tmp_path, picture=tmp_path / name, epochs=1)

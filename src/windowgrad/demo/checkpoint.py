@@ -46,6 +46,19 @@ def load(path: Path) -> tuple[Recipe, State]:
     return recipe, state
 
 
+def check_replaced(path: Path, steps: int) -> None:
+    """A training of `steps` may replace one of its own that is not longer, and no other file."""
+    if not path.exists():
+        return
+    try:
+        _, state = load(path)
+    except WindowgradError as error:
+        raise OptionError(f"{error}; move it away, or name another file with --checkpoint") from None
+    if len(state.losses) > steps:
+        longer = f"contains a training of {len(state.losses)} steps, which one of {steps} would replace"
+        raise OptionError(f"{path}: {longer}; resume it with --resume, or name another file with --checkpoint")
+
+
 def shapes(state: State) -> Any:
     """How parameters and moments are nested, and the shape of each array."""
     tree: Any = (state.params, state.moments)

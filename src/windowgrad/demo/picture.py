@@ -13,10 +13,12 @@ from windowgrad.demo.certified import Certified
 from windowgrad.demo.digits import Digits
 from windowgrad.demo.network import network
 from windowgrad.demo.training import Recipe, State
+from windowgrad.errors import OptionError
 from windowgrad.saving import replacing
 
 FORMATS = {".png": "png", ".pdf": "pdf", "": "png"}
-UNDATED = {"pdf": {"CreationDate": None}}  # so that two runs write the same bytes
+MADE_BY = "the picture of windowgrad demo"
+NOTES = {"png": {"Software": MADE_BY}, "pdf": {"Creator": MADE_BY, "CreationDate": None}}  # two runs write the same bytes
 LOSS, RIGHT, MAPS = "#2f6db3", "#e08a1e", "magma"  # colours
 
 
@@ -32,7 +34,17 @@ def draw(path: Path, recipe: Recipe, state: State, tested: Digits, proved: Seque
     settle(figure)
     form = FORMATS[path.suffix.lower()]
     with replacing(path) as file:
-        figure.savefig(file, dpi=90, format=form, metadata=UNDATED.get(form))
+        figure.savefig(file, dpi=90, format=form, metadata=NOTES[form])
+
+
+def check_replaced(path: Path) -> None:
+    """A picture may replace one of its own, and no other file."""
+    try:
+        strange = path.exists() and MADE_BY.encode() not in path.read_bytes()
+    except OSError as error:
+        raise OptionError(f"{path}: {error.strerror or error}") from None
+    if strange:
+        raise OptionError(f"{path}: is not a picture of `windowgrad demo`; move it away, or name another file with --picture")
 
 
 def settle(figure: Any) -> None:

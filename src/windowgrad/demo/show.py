@@ -45,7 +45,11 @@ def run(options: Options, console: Console) -> None:
         raise OptionError(f"--picture={options.picture}: must not be the file of the checkpoint")
     recipe, state = started(options)
     learned, tested = digits()
-    epochs = last_epoch(options.epochs, -(-len(state.losses) // steps_per_epoch(recipe, learned)))
+    steps = steps_per_epoch(recipe, learned)
+    epochs = last_epoch(options.epochs, -(-len(state.losses) // steps))
+    picture.check_replaced(options.picture)
+    if not options.resume:
+        checkpoint.check_replaced(options.checkpoint, steps * epochs)
     say(console, f"{len(learned)} images of digits to learn from, {len(tested)} others to test with\n")
     say(console, network(recipe.pool).summary((recipe.batch, *IMAGE)) + "\n")
     state = train(options.checkpoint, recipe, state, epochs, (learned, tested), console)
