@@ -12,7 +12,7 @@ from support.small_model import save_small
 
 
 def windowgrad(arguments, cwd=None, **environment):
-    command = [sys.executable, "-c", "from windowgrad.cli import main; main()", *arguments.split()]
+    command = [sys.executable, "-m", "windowgrad", *arguments.split()]
     environment |= {"COLUMNS": "80", "PATH": "", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
 
