@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 MOMENT = 100e-6  # seconds: about what it costs to put a thread to sleep and to wake it up
+MEASURED = 20_000  # rounds: about a third of a moment
 LOADS = 16  # of a round: the memory of the word is asked for no more often than that
 
 
@@ -42,10 +43,12 @@ def prepare() -> None:
     global loop
     if loop is not None or "windowgrad.kernels.runtime.jit" not in sys.modules:
         return
-    wait, rounds, nothing = compiled(), 2000, Word()
-    start = time.perf_counter()
-    wait(ctypes.addressof(nothing), 0, rounds)
-    loop = wait, max(1, int(rounds * MOMENT / (time.perf_counter() - start)))
+    wait, times, nothing = compiled(), [], Word()
+    for rounds in (1, *3 * [MEASURED]):  # the first call of the code takes as long as thousands of rounds
+        start = time.perf_counter()
+        wait(ctypes.addressof(nothing), 0, rounds)
+        times.append(time.perf_counter() - start)
+    loop = wait, max(1, int(MEASURED * MOMENT / min(times[1:])))
 
 
 def compiled() -> Callable[[int, int, int], object]:
