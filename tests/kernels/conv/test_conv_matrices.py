@@ -9,7 +9,9 @@ from support.paths import TESTS
 from windowgrad import nn
 from windowgrad.autograd.arrays import arithmetic
 from windowgrad.autograd.arrays.arithmetic import LEAST_PRODUCTS, is_large_product
-from windowgrad.kernels.conv.matrices import multiplied
+from windowgrad.kernels.conv import matrices, plan
+from windowgrad.kernels.conv.matrices import in_rows, multiplied, product
+from windowgrad.kernels.conv.one_row import row_times
 
 RNG = np.random.default_rng
 
@@ -25,6 +27,9 @@ SHAPES = [
     ((4, 3, 20), (20, 30)),
     ((20,), (20, 30)),
     ((30, 20), (20,)),
+    ((1, 1300), (1300, 37)),
+    ((70, 1281), (1281,)),
+    ((19, 16), (16, 1)),
 ]
 
 LAYOUTS = {
@@ -81,6 +86,44 @@ def test_what_is_not_finite_stays_in_its_rows_and_columns():
     assert not np.isfinite(found[touched]).any()
     assert found[~touched].tobytes() == plain[~touched].tobytes()
     assert np.isinf(found[0, 8])
+
+
+@pytest.mark.parametrize("width", [1, 15, 16, 17, 63, 64, 65, 200])
+@pytest.mark.parametrize("k", [1, 15, 16, 33, plan.STEPS, plan.STEPS + 1])
+def test_a_row_alone_has_the_bits_that_it_has_among_others(k, width):
+    matrix = RNG(1).standard_normal((k, width), dtype=np.float32)
+    rows = RNG(2).standard_normal((3, k), dtype=np.float32)
+    whole = product(rows, matrix)
+    for shift in (0, 1):  # a matrix that begins on a line of the cache, or may not
+        turned = np.empty(matrix.size + shift, np.float32)[shift:].reshape(width, k)
+        turned[...] = matrix.T
+        for layout in (matrix, turned.T):
+            assert np.stack([row_times(row, layout) for row in rows]).tobytes() == whole.tobytes()
+
+
+def test_sums_of_negative_zeros_are_zero_in_every_kernel():
+    row, matrix = np.full((1, 20), -0.0, np.float32), np.ones((20, 30), np.float32)
+    for found in (product(row, matrix), multiplied(row, matrix), multiplied(row, np.asfortranarray(matrix))):
+        assert found.tobytes() == bytes(4 * 30)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "alone"), [((1, 5), (5, 3), True), ((2, 5), (5, 3), False), ((4, 5), (5, 1), True), ((4, 5), (5, 2), False)]
+)
+def test_a_single_row_or_column_has_kernels_of_its_own(a, b, alone, monkeypatch):
+    taken = []
+    monkeypatch.setattr(matrices, "row_times", lambda v, matrix: taken.append(matrix.shape) or row_times(v, matrix))
+    multiplied(integers(a, 1, np.float32), integers(b, 2, np.float32))
+    assert bool(taken) == alone
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 9), (8, 8), (16, 17), (33, 5), (40, 48)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_turned_matrices_are_copied_to_rows(shape, dtype):
+    for a in (RNG(0).standard_normal(shape).astype(dtype), RNG(0).standard_normal(shape[::-1]).astype(dtype).T):
+        found = in_rows(a)
+        assert found.flags.c_contiguous
+        assert np.array_equal(found, a)
 
 
 GUARDED = f"""
