@@ -11,13 +11,13 @@ from support.conv_ways import LANES, PANEL, ROLES, case, drawn, placed, poison, 
 from windowgrad.geometry import Sliding
 from windowgrad.kernels import arrays as cells
 from windowgrad.kernels.conv import share as conv_share
-from windowgrad.kernels.conv.choose import WAYS
+from windowgrad.kernels.conv.choose import WAYS, grouped
 from windowgrad.kernels.conv.depthwise import bands
 from windowgrad.kernels.conv.depthwise import ways as depthwise
 from windowgrad.kernels.conv.depthwise.lane_plan import LARGEST_CHUNK
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
-from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT
+from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, shares_rows
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.vector.masked import HUGE
 from windowgrad.kernels.vector.registers import ROWS
@@ -317,3 +317,20 @@ def test_the_kernels_that_are_chosen():
     for name, shapes in table.items():
         conv = case(*shapes, np.float32, rng).conv
         assert [conv.chosen(role, 4)[0].name for role in (FORWARD, INPUT, WEIGHT)] == chosen[name], name
+
+
+@pytest.mark.parametrize(
+    ("rows", "channels", "kernel", "groups", "by_rows"),
+    [
+        (64, 14, 9, 1, True),  # 126 pairs of a channel and a tap are fewer than twice the rows
+        (63, 14, 9, 1, False),
+        (64, 1, 15, 1, True),  # one channel cannot be shared
+        (64, 64, 9, 2, True),  # each group by itself
+        (3 * LANES, 4, 1, 1, False),  # three vectors for two threads
+        (4 * LANES, 4, 1, 1, True),
+    ],
+)
+def test_weight_gradients_are_shared_where_less_is_packed_again(rows, channels, kernel, groups, by_rows):
+    params = ConvParams(Sliding((kernel,)), groups)
+    conv, _ = grouped(params, (1, groups * channels, 40), (groups * rows, channels, kernel))
+    assert shares_rows(conv.told(WEIGHT), -(-rows // LANES)) == by_rows
