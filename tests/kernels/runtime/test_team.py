@@ -111,6 +111,20 @@ def test_no_more_threads_compute_than_were_asked_for():
 
 
 @posix
+def test_the_caller_computes_the_first_shares_and_a_helper_the_last():
+    threads.set_num_threads(2)
+    met = False
+    for _ in range(3000):
+        found = np.zeros(8 + 12, np.uint64)
+        threads.run(partial(note_thread, found, 20000), 12, LARGE)
+        by_caller = (found[8:] == threading.get_ident()).tolist()
+        assert by_caller == sorted(by_caller, reverse=True)
+        if met := len(set(by_caller)) == 2:
+            break
+    assert met
+
+
+@posix
 def test_a_kernel_of_little_work_is_shared_and_other_tasks_are_not():
     found = np.zeros(8 + 12, np.uint64)
     names = []

@@ -8,6 +8,14 @@ closes the door and waits for those who are still inside. Nobody late gets in, s
     door:  generation | seats left | helpers inside | open        one word of memory, changed as a whole
              32 bits      16 bits        15 bits       1 bit
 
+The caller takes shares from the front, helpers from the back, and they meet where they meet:
+
+    next:  shares taken from the back | from the front             one word too
+                   32 bits                  32 bits
+
+So in every call a thread reads and writes what its own caches have from the call before. Measured on two CPUs, in turns: the
+maximum of 26 MB takes 0.16 ms; when shares went to whoever came first it took 0.19, and now and then 0.66 for many calls.
+
 A caller that finds the door taken computes everything itself: the helpers are busy. A share is computed in the floating-point
 environment of the caller. `launch` is compiled once per types of arguments, from the address of the kernel; its code is
 not in it.
@@ -33,6 +41,7 @@ from windowgrad.kernels.runtime.jit import kernel
 NUMBER, BYTES, SMALL = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
 SHARE = ir.FunctionType(NUMBER, [BYTES, NUMBER, NUMBER])  # (arguments, first, last)
 OPEN, INSIDE, SEAT, GENERATION = 1, 1 << 1, 1 << 16, 1 << 32
+FRONT, BACK = 1, 1 << 32
 
 DOOR, OWNER, NEXT, JOB, ENVIRONMENT = 0, 32, 64, 96, 128  # places of words; what several threads write is on lines of its own
 SHARE_OF, ARGUMENTS, COUNT, SHARES = range(JOB, JOB + 4)
@@ -80,16 +89,18 @@ class Code:
         """C's fegetenv or fesetenv, of the environment beside the door."""
         self.call(address, ir.FunctionType(SMALL, [BYTES]), self.builder.bitcast(self.word(ENVIRONMENT), BYTES))
 
-    def work(self, further: ir.Block) -> None:
+    def work(self, further: ir.Block, helps: bool) -> None:
         """Take shares and compute them until there are none; then go on to `further`."""
         taking, working = self.block("taking"), self.block("working")
         builder = self.builder
         builder.branch(taking)
         self.go_on(taking)
-        number = self.change("add", NEXT, NUMBER(1))
+        taken = self.change("add", NEXT, NUMBER(BACK if helps else FRONT))
+        front, back = builder.and_(taken, NUMBER(BACK - FRONT)), builder.lshr(taken, NUMBER(BACK.bit_length() - 1))
         count, shares = self.load(COUNT), self.load(SHARES)
-        builder.cbranch(builder.icmp_signed("<", number, shares), working, further)
+        builder.cbranch(builder.icmp_signed("<", builder.add(front, back), shares), working, further)
         self.go_on(working)
+        number = builder.sub(builder.sub(shares, NUMBER(1)), back) if helps else front
         first = builder.sdiv(builder.mul(count, number), shares)
         last = builder.sdiv(builder.mul(count, builder.add(number, NUMBER(1))), shares)
         share = builder.inttoptr(self.load(SHARE_OF), SHARE.as_pointer())
@@ -119,7 +130,7 @@ def write_run(module: ir.Module) -> None:
     before = builder.and_(code.load(DOOR), NUMBER(-GENERATION))
     seats = builder.mul(helpers, NUMBER(SEAT))
     code.store(DOOR, builder.add(builder.add(before, NUMBER(GENERATION + OPEN)), seats))
-    code.work(closing)
+    code.work(closing, False)
     code.go_on(closing)
     code.change("and", DOOR, NUMBER(~OPEN))
     builder.branch(waiting)
@@ -167,7 +178,7 @@ def write_serve(module: ir.Module) -> None:
     code.environment(fenv.addresses[1])
     builder.branch(inside)
     code.go_on(inside)
-    code.work(leaving)
+    code.work(leaving, True)
     code.go_on(leaving)
     code.change("sub", DOOR, NUMBER(INSIDE))
     builder.branch(watching)
