@@ -7,6 +7,8 @@ import windowgrad as wg
 from support.exact import DTYPES, FLOATS, fractions_of, same_bits
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.pool.max import winner_strips
+from windowgrad.kernels.pool.max.find import finder, way_of
+from windowgrad.kernels.pool.plan import plan
 from windowgrad.ops import MEANINGS, OPS
 from windowgrad.params import TIES, MaxParams
 
@@ -29,6 +31,10 @@ CASES = [
     (Adaptive((3, 5)), (2, 8, 22)),
     (Adaptive((4, 6)), (2, 8, 18)),
     (Adaptive((9, 30)), (2, 4, 11)),
+    (Adaptive((2, 2)), (2, 21, 37)),  # bins of more rows than one number has room for, and of several vectors
+    (Sliding((10, 5), (11, 6)), (2, 21, 23)),
+    (Sliding((3, 17), (3, 18), (0, 2)), (2, 9, 53)),
+    (Adaptive((3,)), (3, 50)),
     (Global(2), (3, 5, 19)),
     (Global(1), (3, 35)),
 ]  # fmt: skip
@@ -68,6 +74,21 @@ def test_values_and_indices_are_those_of_the_first_winners(geometry, shape):
         x = drawn(values, shape, 1).astype(np.float32)
         params = MaxParams(geometry)
         assert texts(*MAX.with_indices(params, x)) == texts(*SPEC.with_indices(params, objects(x)))
+
+
+def finds(geometry, spatial):
+    way = way_of(geometry, spatial, 1, "first", True, 4)
+    return finder(way, plan(geometry, spatial), np.dtype(np.float32))[0].__name__
+
+
+def test_who_finds_winners():
+    assert finds(Sliding((3, 3), 2), (9, 9)) == finds(Sliding((3, 3), 1, 1, 2), (9, 9)) == "winner_rows"
+    assert finds(Sliding((3, 3), 3), (9, 9)) == finds(Adaptive((4, 4)), (9, 9)) == "winner_tops"
+    assert finds(Sliding((3, 3), 3, 0, (1, 2)), (9, 9)) == "winner_search"  # cells are apart
+    assert finds(Sliding((3, 3), 3, 0, (2, 1)), (9, 9)) == "winner_tops"
+    assert finds(Sliding((18,), 3), (45,)) == "winner_tops"  # ten windows have OVERLAP times as many cells as the row
+    assert finds(Sliding((18,), 3), (48,)) == finds(Sliding((1, 18), 3), (1, 48)) == "winner_search"  # eleven have more
+    assert finds(Sliding((1, 18), 3), (4, 48)) == "winner_tops"  # two rows
 
 
 @pytest.mark.slow

@@ -66,6 +66,8 @@ GEOMETRIES = [
     (Sliding((2, 1, 2, 2, 3), 1, (0, 0, 1, 0, 1)), (2, 2, 3, 2, 10)),
     (Adaptive((3, 4)), (2, 2, 7, 18)),
     (Adaptive((9, 30)), (2, 4, 11)),
+    (Adaptive((2, 2)), (2, 19, 37)),
+    (Sliding((10, 5), (11, 6)), (2, 21, 23)),
 ]
 every_geometry = pytest.mark.parametrize(("geometry", "shape"), GEOMETRIES, ids=str)
 

@@ -182,6 +182,22 @@ def test_fma_rounds_once(dtype):
     assert np.count_nonzero(out) > 50
 
 
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.itemsize >= 4], ids=str)
+def test_the_greatest_lane_and_the_lowest_that_is_set(dtype):
+    values = edge_values(dtype)
+    x = np.random.default_rng(1).choice(values[values == values], (64, lanes_of(dtype)))
+    tops, first = np.zeros(64, dtype), np.zeros(64, np.int64)
+    lines = [
+        "for i in range(64):",
+        "    a = load(x, i * lanes(x))",
+        "    tops[i] = top_of_lanes(a)",
+        "    first[i] = lowest_bit(set_lanes(equal(a, splat(x, tops[i]))))",
+    ]
+    written("x, tops, first", lines)(x.ravel(), tops, first)
+    assert (tops == x.max(axis=1)).all()
+    assert (first == x.argmax(axis=1)).all()
+
+
 def test_vectors_of_two_types_do_not_mix():
     for expression in ("load(x, 0) + load(y, 0)", "maximum(load(x, 0), load(y, 0))", "load(x, 0) > load(y, 0)"):
         with pytest.raises(TypingError):

@@ -74,6 +74,39 @@ def sum_of_lanes(typing: Any, x: Any) -> Any:
 
 
 @intrinsic
+def top_of_lanes(typing: Any, x: Any) -> Any:
+    """The greatest of the lanes of a vector without NaN."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        top, n = args[0], x.lanes
+        compare = {"f": builder.fcmp_ordered, "i": builder.icmp_signed, "u": builder.icmp_unsigned}[kind(x)]
+        while n > 1:
+            n //= 2
+            parts = [ir.Constant(ir.VectorType(ir.IntType(32), n), list(range(low, low + n))) for low in (0, n)]
+            a, b = (builder.shuffle_vector(top, top, part) for part in parts)
+            top = builder.select(compare(">", b, a), b, a)
+        return builder.extract_element(top, ir.Constant(ir.IntType(32), 0))
+
+    return x.dtype(x), emit
+
+
+@intrinsic
+def set_lanes(typing: Any, mask: Any) -> Any:
+    """The lanes of a mask as the lowest bits of a number."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.zext(builder.bitcast(args[0], ir.IntType(mask.lanes)), ir.IntType(64))
+
+    return types.intp(mask), emit
+
+
+@intrinsic
+def lowest_bit(typing: Any, x: Any) -> Any:
+    """The place of the lowest bit of a number that is set; there is one."""
+    return types.intp(types.intp), lambda context, builder, signature, args: builder.cttz(args[0], ir.IntType(1)(1))
+
+
+@intrinsic
 def bits(typing: Any, x: Any) -> Any:
     """The lanes of a float vector as signed integers of the same bits."""
     v = Vec(types.Integer.from_bitwidth(x.dtype.bitwidth, True), x.lanes)

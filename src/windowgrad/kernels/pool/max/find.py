@@ -19,6 +19,7 @@ from windowgrad.kernels.pool.max.winner_codes import codes_of, outer_sum, pitche
 from windowgrad.kernels.pool.max.winner_plan import Names, packed_rows
 from windowgrad.kernels.pool.max.winner_rows import winner_rows
 from windowgrad.kernels.pool.max.winner_search import winner_search
+from windowgrad.kernels.pool.max.winner_tops import finds_tops, winner_tops
 from windowgrad.kernels.pool.plan import Plan, plan
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.kernels.vector.types import lanes_of
@@ -60,7 +61,7 @@ def carried(dtype: Any) -> Array:
 
 
 def reduces_rows(p: Plan, channels: int = 1) -> bool:
-    """Whether the first winners are found rows first, by `winner_rows`; else window by window, by `winner_search`."""
+    """Whether the first winners are found rows first, by `winner_rows`; else window by window."""
     small = winner_strips.window_span(p) * p.out * channels <= LARGEST_SPAN and p.plane_in < winner_codes.HUGE
     return p.kernel > 0 and p.stride <= 2 and small and not slides(p)
 
@@ -84,11 +85,12 @@ def form_of(geometry: Geometry, shape: tuple[int, ...]) -> Form:
 
 @dataclass(frozen=True)
 class Way:
-    """How planes are cut, and the packed plan of `winner_rows`, or the names for `winner_search`."""
+    """How planes are cut; the packed plan of `winner_rows`, or the names for `winner_tops` (if `tops`) or `winner_search`."""
 
     strips: Array
     by_rows: Array | None
     names: Array
+    tops: bool = False
 
 
 def made(
@@ -101,7 +103,7 @@ def made(
         return Way(strips, packed_rows(p, strips, lanes, names), strips)
     skip = np.zeros(p.out, dtype=np.int64) if places else np.asarray(geometry.tables(spatial)[-1].skip, dtype=np.int64)
     head = [names.plane, names.none, int(places)]
-    return Way(strips, None, np.concatenate([head, names.row_starts, skip, names.rows]).astype(np.int64))
+    return Way(strips, None, np.concatenate([head, names.row_starts, skip, names.rows]).astype(np.int64), finds_tops(p))
 
 
 kept = keep(made)
@@ -145,6 +147,8 @@ def finder(way: Way, p: Plan, dtype: Any) -> tuple[Any, tuple[Any, ...], int]:
     """The kernel that finds winners, what it is told besides its arrays, and into how many parts it takes a plane."""
     if way.by_rows is not None:
         return winner_rows, (least(dtype), carried(dtype), way.by_rows), len(way.strips)
+    if way.tops:
+        return winner_tops, (least(dtype), way.names, way.strips, p.packed), len(way.strips)
     return winner_search, (least(dtype), carried(dtype), way.names, way.strips, p.packed), len(way.strips)
 
 

@@ -1,9 +1,8 @@
 """First winners of windows of any kind: which row has the greatest cell of each column, then which column of each window.
 
-For windows that `find.reduces_rows` does not leave to `winner_rows`: not all alike, or more than two cells apart, or long
-and along a single row. A strip of a plane at a time (`winner_strips`). Rows are compared by vectors, columns one by one
-(`column_tops`): a window takes as many steps as it is wide. Before, the greatest value was found and then its first cell looked
-for, row by row; which row that was no CPU could foresee, and 3×3 windows took four times as long.
+For windows that neither `winner_rows` nor `winner_tops` does: cells of which are apart along the row, where windows are more
+than two cells apart, and long ones along a single row. A strip of a plane at a time (`winner_strips`). Rows are compared by
+vectors, columns one by one (`column_tops`): a window takes as many steps as it is wide.
 
 Windows along a single row that overlap much are slid over it, with a queue of the cells that may still win: a cell enters and
 leaves it once, whatever the size of the window.
@@ -19,8 +18,17 @@ from windowgrad.kernels.pool.max.column_tops import column_tops, first_tap, whol
 from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.one_by_one import beats as comes_first
 from windowgrad.kernels.pool.packed import rows_of, unpacked
+from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.ops import address, alive, later
+
+OVERLAP = 4
+"""From so many windows over a cell on, they are slid over their row."""
+
+
+def are_slid(p: Plan) -> bool:
+    """Whether windows are slid over the one row that they see, as `winner_search` decides it."""
+    return p.outer == len(p.rows) == p.step == 1 and int(p.count.sum()) > OVERLAP * p.width
 
 
 @helper
@@ -29,7 +37,7 @@ def overlap_much(line: Any, windows: Any) -> Any:
     total = 0
     for j in range(line.out):
         total += windows.count[j]
-    return line.step == 1 and total > 4 * line.width
+    return line.step == 1 and total > OVERLAP * line.width
 
 
 @helper
