@@ -6,6 +6,7 @@ import pytest
 from support.bits import LAYOUTS, drawn_cells, drawn_geometry, settled
 from support.exact import DTYPES, FLOATS
 from support.guarded import guarded
+from windowgrad import caches
 from windowgrad.errors import WindowError
 from windowgrad.geometry import Adaptive, Global, Sliding, place_of
 from windowgrad.kernels.pool import blocks
@@ -177,6 +178,13 @@ def test_nothing_is_saved_of_ties_in_windows_nor_of_what_is_cut_within_planes():
 
 
 # --- who computes it ---------------------------------------------------------------------------------------------
+
+
+def test_codes_with_long_lists_are_not_kept():
+    """A long axis is taken block by block, and each block has other bins."""
+    few, many = (Adaptive((5,)), (9,)), (Adaptive((caches.LARGE,)), (2 * caches.LARGE,))
+    assert winner_codes.codes_of(*few) is winner_codes.codes_of(*few)
+    assert winner_codes.codes_of(*many) is not winner_codes.codes_of(*many)
 
 
 def payer(geometry, spatial, channels=1):

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from windowgrad.caches import keep
 from windowgrad.geometry import Adaptive, Geometry, Sliding, Table
 from windowgrad.kernels.pool.sections import SomeBins
 
@@ -86,8 +86,12 @@ class Codes:
         return self.dtype == np.int64
 
 
-@lru_cache(maxsize=256)
 def codes_of(geometry: Geometry, spatial: tuple[int, ...]) -> Codes:
+    """How winners of a geometry are written down; found once, unless its lists are long."""
+    return kept(sum(geometry.grid(spatial)), geometry, spatial)
+
+
+def made(geometry: Geometry, spatial: tuple[int, ...]) -> Codes:
     tables = geometry.tables(spatial)
     sizes = box(geometry, tables)
     taps, empty = math.prod(sizes), any((np.asarray(t.count) == 0).any() for t in tables)
@@ -98,6 +102,9 @@ def codes_of(geometry: Geometry, spatial: tuple[int, ...]) -> Codes:
             return Codes(axes, np.dtype(dtype), none if empty else -1, isinstance(geometry, Sliding) and may_gather(axes))
     axes = tuple(Axis(n, len(t.start), len(t.start), np.zeros(0), k, 0) for t, k, n in zip(tables, sizes, spatial, strict=True))
     return Codes(axes, np.dtype(np.int64), -1, False)
+
+
+kept = keep(made)
 
 
 def are_pairs(codes: Codes) -> bool:
