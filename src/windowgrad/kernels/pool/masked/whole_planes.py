@@ -26,7 +26,7 @@ from windowgrad.kernels.pool.mean.whole import sum_plane
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.runtime.threads import over
-from windowgrad.kernels.vector.ops import address, alive, lanes
+from windowgrad.kernels.vector.ops import address, alive
 from windowgrad.params import MaxParams, MeanParams, PoolParams
 
 
@@ -82,16 +82,15 @@ def count_left(mask: Any, at: int, plane: int) -> int:
 @kernel
 def mask_tops(x: Any, mask: Any, which: Any, y: Any, least: Any, plane: int, first: int, last: int) -> int:
     """y = the greatest cells of the planes `first` to `last`, 0 if none is left; whether that is so of one."""
-    cells, spare, found = np.empty(plane, x.dtype), np.empty(lanes(x), x.dtype), 0
-    source, masks, into, room = address(x), address(mask), address(cells), address(spare)
+    cells, found = np.empty(plane, x.dtype), 0
+    source, masks, into = address(x), address(mask), address(cells)
     for p in range(first, last):
         fill_plane(source, p * plane, masks, which[p] * plane, into, 0, plane, least)
-        y[p] = top_of(into, 0, plane, room)
+        y[p] = top_of(into, 0, plane)
         if y[p] == least and count_left(masks, which[p] * plane, plane) == 0:
             y[p] = 0
             found = 1
     alive(cells)
-    alive(spare)
     return found
 
 

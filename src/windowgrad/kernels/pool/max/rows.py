@@ -37,6 +37,7 @@ from windowgrad.kernels.vector.ops import (
     is_zero,
     lanes,
     load,
+    load_part,
     load_part_as,
     not_equal,
     splat,
@@ -45,9 +46,23 @@ from windowgrad.kernels.vector.ops import (
 from windowgrad.kernels.vector.ops import (
     larger as greater_lanes,
 )
+from windowgrad.kernels.vector.shuffle import top_of_lanes
 
 fold = folding(larger, True)
 spans = spanning(larger, True)
+
+
+@helper
+def top_along(buffer: Any, at: int, count: int) -> Any:
+    """The greatest of so many cells from `at` on; there is at least one, and none is NaN."""
+    n = lanes(buffer)
+    if count < n:
+        return top_of_lanes(load_part(buffer, at, count, splat(buffer, buffer[at])))
+    best, i = load(buffer, at + count - n), 0  # some cells twice
+    while i + n < count:
+        best = greater_lanes(best, load(buffer, at + i))
+        i += n
+    return top_of_lanes(best)
 
 
 @helper
@@ -55,7 +70,9 @@ def unlike(buffer: Any, y: Any, at: int, out: int, windows: Any) -> None:
     """Windows that are not all alike, each as its start and its count say."""
     for j in range(out):
         best = buffer[windows.start[j]]
-        for t in range(1, windows.count[j]):
+        if windows.step == 1:
+            best = top_along(buffer, windows.start[j], windows.count[j])
+        for t in range(1, windows.count[j] if windows.step > 1 else 0):
             value = buffer[windows.start[j] + t * windows.step]
             best = value if value > best else best
         y[at + j] = best

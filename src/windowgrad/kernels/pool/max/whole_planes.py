@@ -14,31 +14,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from windowgrad.kernels.pool.row_pieces import wipe
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.ops import (
-    address,
-    alive,
-    anywhere,
-    either,
-    equal,
-    lanes,
-    larger,
-    load,
-    splat,
-    store,
-    unordered,
-)
+from windowgrad.kernels.vector.ops import address, anywhere, either, equal, lanes, larger, load, splat, unordered
+from windowgrad.kernels.vector.shuffle import top_of_lanes
 
 PIECE = 2048
 """Cells of a piece; a multiple of four vectors of any dtype."""
 
 
 @helper
-def greatest(x: Any, at: int, cells: int, spare: Any) -> Any:
-    """(the greatest of the cells, whether one is NaN); there is at least one. `spare` has room for a vector."""
+def greatest(x: Any, at: int, cells: int) -> Any:
+    """(the greatest of the cells, whether one is NaN); there is at least one."""
     n, top, i = lanes(x), x[at], 0
     strange = top != top
     if cells >= 4 * n:
@@ -55,10 +42,8 @@ def greatest(x: Any, at: int, cells: int, spare: Any) -> Any:
             e = load(x, at + i)
             a, seen = larger(a, e), either(seen, unordered(e, e))
             i += n
-        store(spare, 0, larger(larger(a, b), larger(c, d)))
-        strange |= anywhere(either(seen, also))
-        for k in range(n):
-            top = spare[k] if spare[k] > top else top
+        top = top_of_lanes(larger(larger(a, b), larger(c, d)))
+        strange = anywhere(either(seen, also))
     for k in range(i, cells):
         top = x[at + k] if x[at + k] > top else top
         strange |= x[at + k] != x[at + k]
@@ -90,11 +75,11 @@ def first_cell(x: Any, at: int, cells: int, top: Any, strange: bool) -> int:
 
 
 @helper
-def winner_of(x: Any, at: int, cells: int, counts: bool, spare: Any) -> int:
+def winner_of(x: Any, at: int, cells: int, counts: bool) -> int:
     """Twice the place of the first winner of a plane, and one more if it `counts` and there are others."""
     best, first, tied, i = x[at], 0, False, 0
     while i < cells and best == best:
-        top, strange = greatest(x, at + i, min(PIECE, cells - i), spare)
+        top, strange = greatest(x, at + i, min(PIECE, cells - i))
         if strange:
             first = i + first_cell(x, at + i, cells - i, top, strange)
             best, tied = x[at + first], False
@@ -113,17 +98,15 @@ def winner_of(x: Any, at: int, cells: int, counts: bool, spare: Any) -> int:
 @kernel
 def plane_tops(x: Any, y: Any, cells: int, first: int, last: int) -> None:
     """y = the greatest cells of the planes `first` to `last`: of several zeros the first, of several NaN too."""
-    spare = np.empty(lanes(x), x.dtype)
-    x, y, room = address(x), address(y), address(spare)
+    x, y = address(x), address(y)
     for p in range(first, last):
-        y[p] = top_of(x, p * cells, cells, room)
-    alive(spare)
+        y[p] = top_of(x, p * cells, cells)
 
 
 @helper
-def top_of(x: Any, at: int, cells: int, room: Any) -> Any:
+def top_of(x: Any, at: int, cells: int) -> Any:
     """The greatest of the cells from `at` on."""
-    top, strange = greatest(x, at, cells, room)
+    top, strange = greatest(x, at, cells)
     if strange or top == 0:
         top = x[at + first_cell(x, at, cells, top, strange)]
     return top
@@ -132,14 +115,13 @@ def top_of(x: Any, at: int, cells: int, room: Any) -> Any:
 @kernel
 def plane_winners(x: Any, y: Any, found: Any, cells: int, counts: bool, first: int, last: int) -> None:
     """found = the winners of the planes `first` to `last`, y = their values unless it is empty."""
-    wanted, spare = len(y) > 0, np.empty(lanes(x), x.dtype)
-    x, y, found, room = address(x), address(y), address(found), address(spare)
+    wanted = len(y) > 0
+    x, y, found = address(x), address(y), address(found)
     for p in range(first, last):
-        winner = winner_of(x, p * cells, cells, counts, room)
+        winner = winner_of(x, p * cells, cells, counts)
         found[p] = winner
         if wanted:
             y[p] = x[p * cells + winner // 2]
-    alive(spare)
 
 
 @helper

@@ -22,36 +22,21 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.pool.fold_rows import folding, is_far
+from windowgrad.kernels.pool.fold_rows import is_far
+from windowgrad.kernels.pool.max.rows import fold, top_along
 from windowgrad.kernels.pool.max.winner_search import are_slid, unpacked_names
 from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.one_by_one import winner
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.loops import larger as larger_of
-from windowgrad.kernels.vector.ops import address, alive, anywhere, equal, lanes, larger, load, load_part, splat
-from windowgrad.kernels.vector.shuffle import lowest_bit, set_lanes, top_of_lanes
-
-fold = folding(larger_of, True)
+from windowgrad.kernels.vector.ops import address, alive, anywhere, equal, lanes, load, load_part, splat
+from windowgrad.kernels.vector.shuffle import lowest_bit, set_lanes
 
 
 def finds_tops(p: Plan) -> bool:
     """Whether the cells of a window are side by side, and windows are not slid over a single row."""
     return p.step == 1 and not are_slid(p)
-
-
-@helper
-def top_along(buffer: Any, at: int, count: int, least: Any) -> Any:
-    """The greatest of so many cells from `at` on; there is at least one."""
-    n = lanes(buffer)
-    if count < n:
-        return top_of_lanes(load_part(buffer, at, count, splat(buffer, least)))
-    best, i = load(buffer, at + count - n), 0  # some cells twice
-    while i + n < count:
-        best = larger(best, load(buffer, at + i))
-        i += n
-    return top_of_lanes(best)
 
 
 @helper
@@ -123,9 +108,9 @@ def winner_tops(x: Any, y: Any, found: Any, least: Any, packed: Any, strips: Any
                 if strange:
                     q, tap = row_and_tap(winner(x, base, windows, row, j), rows, start, cells)
                 elif cells <= n:
-                    q, tap = first_of_narrow(x, base + start, rows, cells, top_along(buffer, start, cells, least), least)
+                    q, tap = first_of_narrow(x, base + start, rows, cells, top_along(buffer, start, cells), least)
                 else:
-                    q, tap = first_of_wide(x, base + start, rows, cells, top_along(buffer, start, cells, least))
+                    q, tap = first_of_wide(x, base + start, rows, cells, top_along(buffer, start, cells))
                 place = windows.places[q] + start + tap
                 found[at + j] = place if names.places else names.rows[q] + names.skip[j] + tap
                 if wanted:
