@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def floor(given: list[Array], outputs: int) -> Callable[[], Any]:
     y = np.zeros(outputs, np.float32)
     size = a.nbytes + b.nbytes + y.nbytes
     blocks = max(1, size // BLOCK)
-    return lambda: threads.run(lambda first, last: move(a, b, y, blocks, first, last), blocks, size)
+    return lambda: threads.run(partial(move, a, b, y, blocks), blocks, size)
 
 
 def times(samples: int, seconds: float) -> None:
