@@ -164,13 +164,25 @@ MOST_KNOWN = 1024
 
 def known(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Ready | None:
     """The rule as it was prepared for NumPy arrays like these, if kernels can take their cells as they are; else None."""
+    key = key_of(op, rule, params, arrays)
+    found = None if key is None else KNOWN.get(key)
+    return None if found is None or not READY else found[1]
+
+
+def key_of(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The key of a call in KNOWN, with the strides of arrays whose cells are not in a row; None if there is none."""
     key: tuple[Any, ...] = op, rule, id(params)
     for array in arrays:
-        if type(array) is not np.ndarray or not array.flags.carray:
+        if type(array) is not np.ndarray:
             return None
-        key = *key, array.shape, array.dtype
-    found = KNOWN.get(key)
-    return None if found is None or not READY else found[1]
+        flags = array.flags
+        if flags.carray:
+            key = *key, array.shape, array.dtype
+        elif flags.behaved:
+            key = *key, array.shape, array.dtype, array.strides
+        else:
+            return None
+    return key
 
 
 @lru_cache(maxsize=MOST_KNOWN)
@@ -185,8 +197,8 @@ def learn(op: Op, rule: str, params: Params, arrays: Sequence[Any], ready: Ready
         return
     if len(KNOWN) >= MOST_KNOWN:
         KNOWN.clear()
-    key = (part for array in arrays for part in (array.shape, array.dtype))
-    KNOWN[(op, rule, id(params), *key)] = params, ready
+    if (key := key_of(op, rule, params, arrays)) is not None:
+        KNOWN[key] = params, ready
 
 
 def no_memory(op: Op, error: MemoryError) -> WindowError:
@@ -251,8 +263,10 @@ def on_numpy(
     """The same on NumPy's arrays, of which some may be of a subclass."""
     compute, ready = routing(params)(op, rule, params, *[(array.shape, array.dtype) for array in arrays])
     try:
-        if ready is None or not READY or not are_plain(arrays):
-            ready = None
+        plain = are_plain(arrays)
+        if ready is None or not READY or not plain:
+            last = READY and not plain and rule == "vjp" and compute is by_kernel
+            ready = prepared_last(op, rule, params, *arrays) if last else None
         if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
             refuse_large(op, rule, params, arrays)
         if ready is not None and out is None:
@@ -424,13 +438,16 @@ def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[
         raise too_many(op) from error
 
 
-def prepared_last(op: Op, params: Params, x: Any) -> Ready | None:
-    """The forward rule for arrays with the shape, dtype and strides of x, if its channels stand last and it is not large."""
-    plain = params.lasting and x.dtype.isnative and x.size < peak.LEAST
-    if not plain or route(op, "forward", params, (x.shape, x.dtype))[0] is not by_kernel:
+def prepared_last(op: Op, rule: str, params: Params, *arrays: Any) -> Ready | None:
+    """The rule for arrays with these shapes, dtypes and strides, if their channels stand last and they are not large."""
+    plain = params.lasting and all(
+        type(array) is np.ndarray and array.dtype.isnative and array.flags.behaved and array.size < peak.LEAST
+        for array in arrays
+    )
+    if not plain or route(op, rule, params, *((array.shape, array.dtype) for array in arrays))[0] is not by_kernel:
         return None
     prepare = loaded(facts_of(op).kernels).prepare_last
-    return None if prepare is None else prepare(params, x)
+    return None if prepare is None else prepare(rule, params, *arrays)
 
 
 def is_read_as_it_is(op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> bool:

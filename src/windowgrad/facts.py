@@ -32,7 +32,7 @@ class Kernels:
     array for its result, and the vjp what was saved, or `needs=` if the operator chooses gradients. Of kernels for masks, the
     last kind is that of the mask, and the rule takes the mask first, then its arrays alone."""
     prepare_last: Callable[..., Callable[..., Any] | None] | None = None
-    """`(params, x)`: the same for the forward rule of arrays with the shape, dtype and strides of x, if channels stand last."""
+    """`(rule, params, *arrays)`: the same for arrays with these shapes, dtypes and strides, if their channels stand last."""
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,12 @@ from windowgrad.spec.op import Op
 
 
 def max_kernels() -> Kernels:
-    from windowgrad.kernels.pool import small
+    from windowgrad.kernels.pool import small, small_last
     from windowgrad.kernels.pool.max import entry
 
     rules = entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices
     saving = entry.max_saving, entry.max_saves, entry.max_pushing
-    return Kernels(*rules, *saving, prepare=small.prepare_max, prepare_last=small.prepare_max_last)
+    return Kernels(*rules, *saving, prepare=small.prepare_max, prepare_last=small_last.prepare_max_last)
 
 
 def min_kernels() -> Kernels:
@@ -40,11 +40,11 @@ def min_kernels() -> Kernels:
 
 
 def mean_kernels() -> Kernels:
-    from windowgrad.kernels.pool import small
+    from windowgrad.kernels.pool import small, small_last
     from windowgrad.kernels.pool.mean import entry
 
     rules = entry.mean_forward, entry.mean_jvp, entry.mean_vjp
-    return Kernels(*rules, prepare=small.prepare_mean, prepare_last=small.prepare_mean_last)
+    return Kernels(*rules, prepare=small.prepare_mean, prepare_last=small_last.prepare_mean_last)
 
 
 def smooth_kernels() -> Kernels:

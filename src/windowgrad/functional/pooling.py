@@ -60,7 +60,7 @@ def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..
             if kind not in ready and len(ready) < KEPT:
                 ready[kind] = route(op, "forward", params, kind)[1] if params.lasting else None
             if not flags.carray and (strided := (*kind, x.strides)) not in ready and len(ready) < KEPT:
-                ready[strided] = dispatch.prepared_last(op, params, x)
+                ready[strided] = dispatch.prepared_last(op, "forward", params, x)
             return y
         if out is None and return_indices is False:
             return op.forward(params, x)

@@ -11,6 +11,7 @@ from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.mean import entry
 from windowgrad.kernels.pool.mean import rows as mean_rows
 from windowgrad.kernels.pool.mean.lanes import takes_lanes, takes_lanes_back
+from windowgrad.kernels.pool.mean.run_windows import shares_little
 from windowgrad.kernels.pool.mean.whole import is_whole
 from windowgrad.kernels.pool.window_spans import DIRECT, depth_of
 from windowgrad.kernels.vector.types import lanes_of
@@ -198,3 +199,41 @@ def test_windows_of_few_taps_have_kernels_without_the_code_for_many():
         p = plan_of(Sliding((taps,), 1), 100)
         assert (mean_rows.mean_rows_for(p), mean_rows.mean_rows_back_for(p)) == (forward, backward)
     assert mean_rows.mean_rows_for(plan_of(Adaptive((3,)), 100)) is mean_rows.mean_rows_of_few
+
+
+def channels_last(x):
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("channels", [1, 3, 8, 37, 64])
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        Sliding((2, 2), 2),
+        Sliding((2, 2), 2, 1, ceil_mode=True),
+        Sliding((3, 3), 2, 1),
+        Sliding((3, 3), 1, 1),
+        Sliding((2, 3), 3, 1, (1, 2)),
+        Sliding((1, 3), 2, (0, 1), (1, 3)),
+        Sliding((3, 3), 1, 4),
+        Sliding((3, 7), (1, 8), (1, 3)),
+        Sliding((4, 4), 4),
+    ],
+    ids=str,
+)
+def test_windows_of_channels_last_have_the_bits_of_channels_first(geometry, channels, dtype):
+    params, x = MeanParams(geometry), numbers((2, channels, 9, 11), dtype)
+    assert same_bits(entry.mean_forward(params, channels_last(x)), entry.mean_forward(params, x))
+    g = numbers(params.out_shape(x.shape), dtype, 1)
+    assert same_bits(entry.mean_vjp(params, channels_last(x), channels_last(g))[0], entry.mean_vjp(params, x, g)[0])
+
+
+def test_windows_that_share_few_cells_are_added_without_a_buffer_of_columns():
+    little = shares_little.py_func
+    assert little(2, 2, 2)  # 4 loads, where columns take 4 and their sums 2
+    assert little(3, 2, 3)  # 9; 6 and 3
+    assert not little(3, 1, 3)  # 9; 3 and 3
+    assert little(3, 1, 2)  # 6; 2 and 3
+    assert little(DIRECT, DIRECT + 1, 2)
+    assert not little(DIRECT + 1, DIRECT + 1, 2)

@@ -212,7 +212,7 @@ def test_forward_calls_of_channels_last_are_prepared_by_their_strides(layout, dt
     for op, pool, record in (("max_pool", wg.max_pool2d, MaxParams), ("avg_pool", wg.avg_pool2d, MeanParams)):
         own = dtype in ("float32", "float64") or (op == "max_pool" and dtype == "uint8")
         for geometry in (Sliding((2, 2), 2), Sliding((3, 3), 2, 1), Sliding((3, 5), 1, (1, 2))):
-            ready = dispatch.prepared_last(OPS[op], record(geometry), x)
+            ready = dispatch.prepared_last(OPS[op], "forward", record(geometry), x)
             assert (ready is not None) == (expected and own)
             options = geometry.kernel, geometry.stride, tuple(before for before, _ in geometry.padding)
             first, second = pool(x, *options), pool(x, *options)
@@ -227,8 +227,37 @@ def test_large_arrays_and_windows_taken_in_another_way_are_not_prepared_by_their
     params, many = MaxParams(Sliding((2, 2), 2)), Sliding((40, 40), 1)
     last = LAST["channels last"][0](np.zeros((1, 4, 64, 64), np.float32))
     large = np.moveaxis(np.broadcast_to(np.zeros((), np.float32), (1, 1024, 1024, 4)), -1, 1)
-    assert dispatch.prepared_last(OPS["max_pool"], params, large) is None
+    assert dispatch.prepared_last(OPS["max_pool"], "forward", params, large) is None
     for op, record in (("max_pool", MaxParams), ("avg_pool", MeanParams)):
-        assert dispatch.prepared_last(OPS[op], record(Sliding((2, 2), 2)), last) is not None
-        assert dispatch.prepared_last(OPS[op], record(many), last) is None
-        assert dispatch.prepared_last(OPS[op], record(Sliding((2, 2), 2)), last[:0]) is None
+        assert dispatch.prepared_last(OPS[op], "forward", record(Sliding((2, 2), 2)), last) is not None
+        assert dispatch.prepared_last(OPS[op], "forward", record(many), last) is None
+        assert dispatch.prepared_last(OPS[op], "forward", record(Sliding((2, 2), 2)), last[:0]) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+@pytest.mark.parametrize("layout", LAST)
+@pytest.mark.parametrize(("name", "record"), [("max_pool", MaxParams), ("avg_pool", MeanParams)])
+def test_gradients_with_channels_last_are_prepared_by_their_strides(name, record, layout, dtype, monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    change, expected = LAST[layout]
+    op, rng = OPS[name], np.random.default_rng(8)
+    for geometry in (Sliding((2, 2), 2), Sliding((2, 2), 2, 1), Sliding((3, 3), 2, 1), Sliding((3, 5), 1, (1, 2))):
+        params = dispatch.first_of(record(geometry))
+        plain_x = rng.integers(0, 200, (2, 5, 9, 11)).astype(dtype)
+        plain_g = rng.integers(-100, 100, params.out_shape(plain_x.shape)).astype(dtype)
+        x, g = change(plain_x), change(plain_g)
+        ready = dispatch.prepared_last(op, "vjp", params, x, g)
+        assert (ready is not None) == (expected and dtype != "int16")
+        saved, plain_saved = dispatch.run_saving(op, params, x)[1], dispatch.run_saving(op, params, plain_x)[1]
+        (plain,) = dispatch.run(op, "vjp", params, plain_x, plain_g, saved=plain_saved)
+        for given in (saved, None, saved):
+            (gx,) = dispatch.run(op, "vjp", params, x, g, saved=given)
+            assert settled(gx) == settled(plain)
+        if ready is not None:
+            assert np.moveaxis(gx, 1, -1).flags.c_contiguous
+            assert dispatch.known(op, "vjp", params, (x, g)) is not None
+            assert dispatch.known(op, "vjp", params, (plain_x, g)) is None
+            fixed = g.view()
+            fixed.flags.writeable = False
+            assert dispatch.known(op, "vjp", params, (x, fixed)) is None
+            assert settled(dispatch.run(op, "vjp", params, x, fixed)[0]) == settled(plain)

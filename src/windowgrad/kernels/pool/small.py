@@ -19,8 +19,8 @@ from windowgrad.dtypes import derivative_of, float_of, is_float
 from windowgrad.geometry import Geometry, Global
 from windowgrad.kernels.arrays import Array, computed, summed
 from windowgrad.kernels.pool.axis_passes import has_many_rows
-from windowgrad.kernels.pool.blocks import blocks, cut_up
-from windowgrad.kernels.pool.layout import Layout, laid_out, planned_for
+from windowgrad.kernels.pool.blocks import cut_up
+from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.max.entry import max_saves, tied, tied_back, topper
 from windowgrad.kernels.pool.max.find import comparable, finder, way_of
 from windowgrad.kernels.pool.max.pay import payment
@@ -28,11 +28,8 @@ from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
 from windowgrad.kernels.pool.mean.entry import (
     NARROW,
     WIDE,
-    goes_by_axes,
-    mean_layout,
     over_planes,
     over_planes_back,
-    over_runs,
     sums,
 )
 from windowgrad.kernels.pool.one_by_one import take
@@ -87,28 +84,7 @@ def ready(chosen: Chosen, work: int, shape: tuple[int, ...], dtype: np.dtype[Any
     return call
 
 
-def restored(chosen: Chosen, layout: Layout, x: Array) -> Ready:
-    """The call of a kernel from arrays like x, whose channels stand last, to one of that layout."""
-    axes = range(x.ndim)
-    into = *(axis for axis in axes if axis != layout.channel), layout.channel
-    out, back = tuple(layout.out_shape[axis] for axis in into), np.argsort(into).tolist()
-    call = ready(chosen, x.nbytes, out, x.dtype)
-    return lambda x: call(x.transpose(into)).transpose(back)
-
-
 # --- maximum -----------------------------------------------------------------------------------------------------
-
-
-def prepare_max_last(params: MaxParams, x: Array) -> Ready | None:
-    """The forward rule for arrays with the shape, dtype and strides of x, if its channels stand last."""
-    geometry = params.geometry
-    if computed(x.dtype) != x.dtype or has_many_rows(geometry) or blocks(geometry, x, x.dtype) is not None or not x.size:
-        return None
-    layout = laid_out(params, x)
-    if not layout.last or math.prod(layout.out_shape) == 0:
-        return None
-    kernel, given, parts = topper(geometry, layout.plan, x.dtype, True)
-    return restored((kernel, given, layout.planes * parts), layout, x)
 
 
 def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
@@ -235,18 +211,6 @@ def paying_all(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any]) 
 
 
 # --- mean --------------------------------------------------------------------------------------------------------
-
-
-def prepare_mean_last(params: MeanParams, x: Array) -> Ready | None:
-    """The forward rule for arrays with the shape, dtype and strides of x, if its channels stand last."""
-    geometry, spatial = params.geometry, params.geometry.split(x.shape)[1]
-    if x.dtype not in (NARROW.dtype, WIDE.dtype) or goes_by_axes(geometry, spatial) or not x.size:
-        return None
-    layout = mean_layout(params, x, x.shape) if blocks(geometry, x, x.dtype) is None else None
-    if layout is None or not layout.last or math.prod(layout.out_shape) == 0:
-        return None
-    zero = sums(params, x, x, layout.plan.depth)
-    return restored(over_runs(params, layout.plan, zero, layout.planes, layout.channels), layout, x)
 
 
 def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:

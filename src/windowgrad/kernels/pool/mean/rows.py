@@ -153,9 +153,24 @@ def mean_rows_for(p: Plan) -> Any:
 
 
 @helper
+def divide_row(g: Any, at: int, divisor: float, by: Any, out: int, total: Any) -> None:
+    """total = one output row, divided; added to 0, as where there are more rows."""
+    n, j = lanes(total), 0
+    nothing, divisors = splat(total, 0), splat(total, divisor)
+    while j + n <= out:
+        store(total, j, nothing + load_as(g, at + j, total) / (load(by, j) * divisors))
+        j += n
+    if j < out:
+        store(total, j, nothing + load_part_as(g, at + j, out - j, total) / (load(by, j) * divisors))
+
+
+@helper
 def add_outputs(g: Any, base: int, rows: Any, row_divisor: Any, by: Any, out: int, buffer: Any, total: Any) -> None:
     """total = the sum of the output rows that see an input row, each divided; at once where all have one divisor."""
     n, low, places = lanes(total), rows.low, rows.places
+    if low + 1 == rows.high:
+        divide_row(g, base + places[low], row_divisor[places[low] // out], by, out, total)
+        return
     fill(total, 0, out, 0)
     while low < rows.high:
         divisor, alike = row_divisor[places[low] // out], low + 1

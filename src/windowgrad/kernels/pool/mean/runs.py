@@ -10,6 +10,8 @@ some outputs of a row with all their channels; the columns they see stand in a b
 
 Where windows are a cell apart, the runs of neighbouring outputs are neighbours too, and count as one long run. Windows that
 are not all alike are done one by one, with so many columns at a time that the buffer stays in the nearest cache.
+
+Windows that share few cells have no buffer (`run_windows`). The gradient of windows side by side is copied to their cells.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ import numpy as np
 
 from windowgrad.kernels.pool.fold_rows import is_far
 from windowgrad.kernels.pool.mean.rows import add_outputs, alike_after, copy_row, divide, fold, spans, spread_out, sum_again
+from windowgrad.kernels.pool.mean.run_windows import add_windows, shares_little
 from windowgrad.kernels.pool.packed import Rows, unpacked
 from windowgrad.kernels.pool.plan import Plan
-from windowgrad.kernels.pool.row_pieces import CELLS, Piece, fill, piece_at, seen_by, span
+from windowgrad.kernels.pool.row_pieces import CELLS, Piece, clear, fill, piece_at, seen_by, span
 from windowgrad.kernels.pool.window_spans import in_pairs, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.ops import address, alive, lanes, later, load, load_as, load_part_as, store, store_part
@@ -172,6 +175,8 @@ def mean_runs(
         if taps == 0:
             start, count = windows.start[piece.low], windows.count[piece.low]
             add_columns(x, piece.base + start * run, rows, count, run, buffer, room, sums)
+        elif not paired and shares_little(taps, stride, rows.high - rows.low):
+            add_windows(x, piece, rows, line, run, sums)
         else:
             fill(buffer, 0, (left + shift) * run, 0)
             fill(buffer, (right + shift) * run, span(line, outputs) * run, 0)
@@ -231,6 +236,21 @@ def spread_unlike_runs(total: Any, gx: Any, at: int, line: Any, windows: Any, ru
                 c += n
 
 
+@helper
+def copy_runs(total: Any, gx: Any, at: int, line: Any, run: int) -> None:
+    """Each total to the cells of its window, where windows are side by side; 0 to cells behind the last."""
+    n = lanes(total)
+    covered = min(line.width, line.out * line.stride - line.before)
+    for cell in range(covered):
+        low, to, c = (cell + line.before) // line.stride * run, at + cell * run, 0
+        while c + n <= run:
+            store(gx, to + c, convert(load(total, low + c), gx))
+            c += n
+        if c < run:
+            store_part(gx, to + c, convert(load(total, low + c), gx), run - c)
+    clear(gx, at + covered * run, at + line.width * run)
+
+
 @kernel
 def mean_runs_back(
     g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, run: int, first: int, last: int
@@ -256,6 +276,8 @@ def mean_runs_back(
         add_outputs(g, base, rows, row_divisor, by, out * run, some, total)
         if taps == 0:
             spread_unlike_runs(total, gx, at, line, windows, run)
+        elif stride == taps and step == 1:
+            copy_runs(total, gx, at, line, run)
         else:
             if uses_up(taps):
                 fill(buffer, 0, len(space), 0)
