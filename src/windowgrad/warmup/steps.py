@@ -98,7 +98,7 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
         "": cells((3, 8, 41, 41), dtype),  # enough for several threads
         "channels last": np.moveaxis(cells((3, 41, 41, 8), dtype), -1, 1),
         "many channels last": np.moveaxis(cells((2, 17, 17, 128), dtype), -1, 1),
-        "wide planes": cells((2, 41, 121), dtype),
+        "wide planes, even": cells((2, 42, 122), dtype),
         "small planes": cells((2, 8, 17, 17), dtype),
         "few small planes": cells((2, 9, 9), dtype),
     }

@@ -8,7 +8,8 @@ from support.smooth_bound import check_smooth, with_reach
 from windowgrad import dispatch
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.pool.plan import plan
-from windowgrad.kernels.pool.smooth import ways
+from windowgrad.kernels.pool.smooth import entry, strips, ways
+from windowgrad.kernels.pool.smooth.side_by_side import is_side_by_side
 from windowgrad.ops import MEANINGS, OPS
 from windowgrad.params import SmoothParams
 
@@ -158,3 +159,51 @@ def test_small_planes_have_the_same_bits_alone_and_in_a_group():
         together = every_rule(params, x)[0]
         for q, one in enumerate(x):
             assert same_bits(SMOOTH.forward(params, one), together[q]), q
+
+
+SIDE_BY_SIDE = [  # geometry, plane
+    (Sliding((2, 2), 2), (4, 2)),
+    (Sliding((2, 2), 2), (6, 14)),
+    (Sliding((2, 2), 2), (4, 16)),
+    (Sliding((2, 2), 2), (6, 30)),
+    (Sliding((2, 2), 2), (2, 56)),
+    (Sliding((1, 2), (1, 2)), (3, 34)),
+    (Sliding((3, 2), (3, 2)), (6, 18)),
+    (Sliding((2,), 2), (46,)),
+    (Sliding((2, 2, 2), 2), (4, 2, 20)),
+]
+
+
+@pytest.mark.parametrize("given", ["narrow", "wide", "some NaN"])
+@pytest.mark.parametrize(("geometry", "plane"), SIDE_BY_SIDE, ids=str)
+def test_windows_side_by_side_have_the_bits_of_windows_step_by_step(geometry, plane, given, monkeypatch):
+    x, params = rng.standard_normal((5, *plane)).astype(np.float32), SmoothParams(geometry, 1.5)
+    x[1] *= {"wide": 50, "narrow": 1, "some NaN": np.nan}[given]
+    strip = strips.whole(plan(geometry, plane))
+    assert (strip.forward[0], strip.backward[0]) == (ways.paired_planes, ways.paired_planes_back)
+    at_once = every_rule(params, x)
+    y, saved = KERNELS.saving(params, x)
+    monkeypatch.setattr(ways, "is_side_by_side", lambda p: False)
+    monkeypatch.setattr(entry, "kept_plane", lambda *given: None)
+    assert ways.forward_way(strip.plan) is not ways.paired_planes
+    for a, b in zip((*at_once, y, saved), (*every_rule(params, x), *KERNELS.saving(params, x)), strict=True):
+        assert same_bits(a, b)
+
+
+def test_windows_are_side_by_side_if_every_cell_is_in_one_of_two_columns():
+    def holds(geometry, *plane):
+        return is_side_by_side(plan(geometry, plane))
+
+    assert holds(Sliding((2, 2), 2), 6, 8)
+    assert holds(Sliding((1, 2), (1, 2)), 3, 8)
+    assert not holds(Sliding((2, 2), 2), 2, 2)  # one window
+    assert not holds(Sliding((2, 2), 2), 6, 9)  # a column that no window sees
+    assert not holds(Sliding((2, 2), 2), 7, 8)
+    assert not holds(Sliding((2, 2), 2, 1), 6, 8)
+    assert not holds(Sliding((2, 2), 2, (0, 1)), 6, 8)
+    assert not holds(Sliding((2, 2), (1, 2)), 6, 8)  # rows that two windows see
+    assert not holds(Sliding((2, 2), 2, 0, (1, 2)), 6, 8)
+    assert not holds(Sliding((2, 2), 2, ceil_mode=True), 6, 9)
+    assert not holds(Sliding((2, 3), (2, 3)), 6, 9)
+    assert holds(Adaptive((3, 4)), 6, 8)
+    assert not holds(Adaptive((3, 4)), 6, 9)

@@ -14,6 +14,7 @@ from numba import types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
+from windowgrad.kernels.vector.shuffle import converted
 from windowgrad.kernels.vector.types import Vec, read
 
 
@@ -49,6 +50,18 @@ def load_wide(typing: Any, a: Any, i: Any) -> Any:
         return read(context, builder, a, args[0], args[1], v)
 
     return v(a, types.intp), emit
+
+
+@intrinsic
+def load_wide_as(typing: Any, a: Any, i: Any, like: Any) -> Any:
+    """a[i], a[i + 1], … as numbers of the dtype of the array `like`, as many as a vector of a tile has of them."""
+    v = wide(like.dtype)
+    old = Vec(a.dtype, v.lanes)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return converted(builder, read(context, builder, a, args[0], args[1], old), old, v)
+
+    return v(a, types.intp, like), emit
 
 
 @intrinsic

@@ -34,6 +34,26 @@ mixed_high = _shuffle(
 
 
 @intrinsic
+def pair_sums(typing: Any, x: Any) -> Any:
+    """x[0] + x[1], x[2] + x[3], …: half as many lanes."""
+    v = Vec(x.dtype, x.lanes // 2)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        orders = (ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), list(range(first, x.lanes, 2))) for first in (0, 1))
+        return builder.fadd(*(builder.shuffle_vector(args[0], args[0], order) for order in orders))
+
+    return v(x), emit
+
+
+@intrinsic
+def each_twice(typing: Any, x: Any) -> Any:
+    """x[0], x[0], x[1], x[1], …: twice as many lanes."""
+    v = Vec(x.dtype, 2 * x.lanes)
+    order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), [lane // 2 for lane in range(v.lanes)])
+    return v(x), lambda context, builder, signature, args: builder.shuffle_vector(args[0], args[0], order)
+
+
+@intrinsic
 def convert(typing: Any, x: Any, like: Any) -> Any:
     """The lanes as numbers of the dtype of the array `like`, as many of them as before."""
     v = Vec(like.dtype, x.lanes)

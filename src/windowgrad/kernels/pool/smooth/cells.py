@@ -63,6 +63,7 @@ from windowgrad.kernels.vector.ops import (
     store_part,
     subtract,
 )
+from windowgrad.kernels.vector.registers import load_wide, wide_lanes
 from windowgrad.kernels.vector.shuffle import bits, convert, masked
 
 FURTHEST = 480.0
@@ -129,6 +130,23 @@ def weigh_plane(x: Any, e: Any, size: int, middle: float, by: Any) -> Any:
     return not anywhere(greater(worst, bits(splat(e, by[REACH]))))
 
 
+@helper
+def weigh_wide(x: Any, e: Any, size: int, by: Any) -> Any:
+    """The weights of whole wide vectors of float32: (whether a cell is out of reach, how many are done).
+
+    A weight is a chain of 14 steps, and a CPU looks only so many instructions ahead: wide ones are half as many.
+    """
+    n, i, cells = wide_lanes(x), 0, load_wide(x, 0)
+    power, rest, worst = splat(cells, by[POWER]), splat(cells, by[POWER_REST]), masked(bits(cells), 0)
+    while i + n <= size:
+        one_by_one()
+        cells = load_wide(x, i)
+        worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
+        store(e, i, convert(narrow_weight(cells, power, rest), e))
+        i += n
+    return anywhere(greater(worst, bits(splat(cells, by[NARROW_REACH])))), i
+
+
 def weigh_narrow(x: Any, e: Any, size: int, by: Any) -> Any:
     """e = the weights of a plane, if it is narrow; says whether it is."""
 
@@ -137,18 +155,20 @@ def weigh_narrow(x: Any, e: Any, size: int, by: Any) -> Any:
 def typed_weigh_narrow(x: Any, e: Any, size: Any, by: Any) -> Any:
     def in_float32(x: Any, e: Any, size: Any, by: Any) -> Any:
         n, reach, power, rest, i = lanes(x), splat(x, by[NARROW_REACH]), splat(x, by[POWER]), splat(x, by[POWER_REST]), 0
-        worst = masked(bits(reach), 0)
-        while i + n <= size:
+        worst, far = masked(bits(reach), 0), False
+        if size >= wide_lanes(x):
+            far, i = weigh_wide(x, e, size, by)
+        while i < size:
             one_by_one()
-            cells = load(x, i)
+            cells = load(x, i) if i + n <= size else load_part_as(x, i, size - i, x)
             worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
-            store(e, i, convert(narrow_weight(cells, power, rest), e))
+            weight = convert(narrow_weight(cells, power, rest), e)
+            if i + n <= size:
+                store(e, i, weight)
+            else:
+                store_part(e, i, weight, size - i)
             i += n
-        if i < size:
-            cells = load_part_as(x, i, size - i, x)
-            worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
-            store_part(e, i, convert(narrow_weight(cells, power, rest), e), size - i)
-        return not anywhere(greater(worst, bits(reach)))
+        return not (far or anywhere(greater(worst, bits(reach))))
 
     def never(x: Any, e: Any, size: Any, by: Any) -> Any:
         return False

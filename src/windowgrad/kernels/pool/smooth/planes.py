@@ -27,6 +27,7 @@ from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import clear, span
 from windowgrad.kernels.pool.smooth.cells import BETA, weigh_around, zero
 from windowgrad.kernels.pool.smooth.results import narrow_values, plane_values, put, some
+from windowgrad.kernels.pool.smooth.side_by_side import never, paired
 from windowgrad.kernels.pool.window_spans import spanning
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import plus
@@ -167,8 +168,11 @@ def copy(a: Any, b: Any, at: int, count: int) -> None:
 # --- forward --------------------------------------------------------------------------------------------------------------
 
 
-def forward_kernel(along: Any, uses_up: bool) -> Any:
-    """The kernel for windows whose sums along a row are those of `along`, and are made of what it is given, if it `uses_up`."""
+def forward_kernel(along: Any, uses_up: bool, at_once: Any = never) -> Any:
+    """The kernel for windows whose sums along a row are those of `along`, and are made of what it is given, if it `uses_up`.
+
+    `at_once` may make the sums of a narrow plane by itself; it says whether it did.
+    """
 
     @kernel
     def smooth_planes(x: Any, result: Any, saved: Any, pad: Any, scale: Any, plan: Any, first: int, last: int) -> int:
@@ -196,12 +200,13 @@ def forward_kernel(along: Any, uses_up: bool) -> Any:
         hard, begun, all_narrow = 0, first, True
         for p in range(first, last):
             at = (p - begun) * plane
-            middle, is_narrow = weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
+            done = len(pad) == 0 and at_once(line, windows, later(x, p * size), later(sums, at), by)
+            middle, is_narrow = (0.0, True) if done else weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
             middles[p - begun], narrow[p - begun], all_narrow = middle, 1.0 if is_narrow else 0.0, all_narrow and is_narrow
             hard += middle != middle
             if in_place:
                 along(line, windows, w, 0, sums, at)
-            for low in range(0, 0 if in_place else windows.rows, many):
+            for low in range(0, 0 if in_place or done else windows.rows, many):
                 high = min(low + many, windows.rows)
                 for row in range(low, high):
                     taken, to = rows_of(windows, row), (row - low) * wide
@@ -239,4 +244,5 @@ def forward_kernel(along: Any, uses_up: bool) -> Any:
 
 
 unlike_planes, alike_planes = forward_kernel(unlike, False), forward_kernel(alike, False)
+paired_planes = forward_kernel(alike, False, paired)
 planes_of_many_taps = forward_kernel(of_many_taps, True)

@@ -18,6 +18,7 @@ from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.pool.smooth.cells import weigh_around
 from windowgrad.kernels.pool.smooth.planes import ROOM, add_rows, most_rows, spans
 from windowgrad.kernels.pool.smooth.results import divide_narrow, divide_plane, some
+from windowgrad.kernels.pool.smooth.side_by_side import never_back, paired_back
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import add, address, alive, lanes, later, load, multiply, splat, store, store_part
@@ -127,8 +128,12 @@ def products(e: Any, spread: Any, count: int, gx: Any, at: int) -> None:
             store_part(gx, at + i, value, count - i)
 
 
-def backward_kernel(along: Any, padded_rows: bool) -> Any:
-    """The kernel for windows whose gradients are spread along a row by `along`, into rows with or without their padding."""
+def backward_kernel(along: Any, padded_rows: bool, at_once: Any = never_back) -> Any:
+    """The kernel for windows whose gradients are spread along a row by `along`, into rows with or without their padding.
+
+    `at_once` may make the gradients of a narrow plane by itself; it says whether it did.
+    """
+    tries = at_once is not never_back
 
     @kernel
     def smooth_planes_back(x: Any, g: Any, gx: Any, saved: Any, pad: Any, scale: Any, plan: Any, first: int, last: int) -> int:
@@ -148,6 +153,14 @@ def backward_kernel(along: Any, padded_rows: bool) -> Any:
         x, g, gx, sums, by = address(x), address(g), address(gx), address(saved), address(scale)
         hard, in_place = 0, height == 1 and rows == 1 and windows.ptr[1] == 1  # the one row is seen as it is
         for p in range(first, last):
+            sound = (
+                tries
+                and lanes(x) > n
+                and len(pad) == 0
+                and divide_narrow(later(g, p * plane), later(sums, p * plane), q, plane)
+            )
+            if sound and at_once(line, windows, later(x, p * size), q, later(gx, p * size), by):
+                continue
             middle, is_narrow = weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
             if is_narrow:
                 sound = divide_narrow(later(g, p * plane), later(sums, p * plane), q, plane)
@@ -169,6 +182,7 @@ def backward_kernel(along: Any, padded_rows: bool) -> Any:
 
 
 unlike_planes_back, tiled_planes_back = backward_kernel(spread_unlike, False), backward_kernel(spread_tiles, True)
+paired_planes_back = backward_kernel(spread_tiles, True, paired_back)
 planes_of_taps_back, planes_of_many_taps_back = backward_kernel(spread_taps, False), backward_kernel(spread_many_taps, False)
 
 

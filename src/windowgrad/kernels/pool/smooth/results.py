@@ -48,6 +48,7 @@ from windowgrad.kernels.vector.ops import (
     store_part,
     subtract,
 )
+from windowgrad.kernels.vector.registers import load_wide_as, wide_lanes
 from windowgrad.kernels.vector.shuffle import bits, convert, masked
 
 NAN = np.nan
@@ -85,6 +86,19 @@ def typed_logarithms(y: Any, total: Any, by: Any) -> Any:
     return quick if y.dtype == types.float32 else exact
 
 
+@helper
+def wide_values(sums: Any, low: int, high: int, by: Any, y: Any, at: int) -> int:
+    """The same by whole wide vectors, of which there is at least one; gives how many values are done."""
+    n, total, i = wide_lanes(y), load_wide_as(sums, low, y), low
+    log, log_rest = splat(total, by[LOG]), splat(total, by[LOG_REST])
+    inverse, inverse_rest = splat(total, by[NARROW_INVERSE]), splat(total, by[INVERSE_REST])
+    while i + n <= high:
+        one_by_one()
+        store(y, at + i - low, narrow_value(load_wide_as(sums, i, y), log, log_rest, inverse, inverse_rest))
+        i += n
+    return i - low
+
+
 def narrow_values(sums: Any, low: int, high: int, by: Any, y: Any, at: int) -> None:
     """y[at:] = log(sum)/β for the sums low to high of narrow planes, 0 where nothing was added."""
 
@@ -92,6 +106,9 @@ def narrow_values(sums: Any, low: int, high: int, by: Any, y: Any, at: int) -> N
 @overload(narrow_values, strict=False)
 def typed_narrow_values(sums: Any, low: Any, high: Any, by: Any, y: Any, at: Any) -> Any:
     def in_float32(sums: Any, low: Any, high: Any, by: Any, y: Any, at: Any) -> Any:
+        if high - low >= wide_lanes(y):
+            done = wide_values(sums, low, high, by, y, at)
+            low, at = low + done, at + done
         log, log_rest = splat(y, by[LOG]), splat(y, by[LOG_REST])
         inverse, inverse_rest = splat(y, by[NARROW_INVERSE]), splat(y, by[INVERSE_REST])
         for i in range(low, high, lanes(y)):

@@ -9,14 +9,16 @@ import numpy as np
 
 from windowgrad.kernels.pool.packed import packed
 from windowgrad.kernels.pool.plan import Array, Plan
-from windowgrad.kernels.pool.smooth.planes import alike_planes, planes_of_many_taps, unlike_planes
+from windowgrad.kernels.pool.smooth.planes import alike_planes, paired_planes, planes_of_many_taps, unlike_planes
 from windowgrad.kernels.pool.smooth.planes_back import (
+    paired_planes_back,
     planes_of_many_taps_back,
     planes_of_taps_back,
     tiled_planes_back,
     unlike_planes_back,
     whole_planes_back,
 )
+from windowgrad.kernels.pool.smooth.side_by_side import is_side_by_side
 from windowgrad.kernels.pool.window_spans import DIRECT
 
 WASTE = 4
@@ -28,6 +30,8 @@ SPARE = 1 << 16
 
 def forward_way(p: Plan) -> Any:
     """The forward kernel."""
+    if is_side_by_side(p):
+        return paired_planes
     return unlike_planes if taps_of(p) == 0 else alike_planes if p.kernel <= DIRECT else planes_of_many_taps
 
 
@@ -39,6 +43,8 @@ def backward_way(p: Plan) -> Any | None:
         return None
     if p.kernel == 0:
         return unlike_planes_back
+    if is_side_by_side(p):
+        return paired_planes_back
     return tiled_planes_back if is_tiled(p) else planes_of_taps_back if p.kernel <= DIRECT else planes_of_many_taps_back
 
 

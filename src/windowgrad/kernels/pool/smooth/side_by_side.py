@@ -1,0 +1,144 @@
+"""Smooth maximum of windows of two columns side by side that cover their plane, as 2×2 windows with a stride of 2 do.
+
+For narrow planes of float32 (`cells`) where every cell is in one window (`is_side_by_side`). A cell is weighed where it is
+needed, and weights stay in registers; other planes are left to the steps of `planes` and `planes_back`.
+
+    rows of a window   c c c c …  →  weights, added row by row   w w w w …  →  neighbours added   S S …
+    S, g  →  g ÷ S, twice each   q q q q …   times the weights of each row  →  gradients
+
+All additions and products are those of the other way, in the same order, so it changes no bit. Planes of 112×112 take 0.62 of
+the time forwards and 0.52 backwards, those of 28×28 0.74 and 0.62.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from windowgrad.kernels.pool.packed import rows_of
+from windowgrad.kernels.pool.plan import Plan
+from windowgrad.kernels.pool.smooth.cells import NARROW_MAGNITUDE, NARROW_REACH, POWER, POWER_REST
+from windowgrad.kernels.pool.smooth.results import put, some
+from windowgrad.kernels.runtime.jit import helper
+from windowgrad.kernels.vector.exp_log import narrow_weight
+from windowgrad.kernels.vector.masked import one_by_one
+from windowgrad.kernels.vector.ops import add, anywhere, greater, lanes, larger, load, multiply, splat, store
+from windowgrad.kernels.vector.registers import load_wide, wide_lanes
+from windowgrad.kernels.vector.shuffle import bits, convert, each_twice, masked, pair_sums
+
+
+def is_side_by_side(p: Plan) -> bool:
+    """Whether all cells of a plane are in one of several windows each, of two columns."""
+    regular = p.plane_out > 1 and p.kernel == p.stride == 2 and p.step == 1 and p.before == 0 and p.width == 2 * p.out
+    covered = len(p.rows) * p.width == p.plane_in and bool((np.diff(p.ptr) > 0).all())
+    return regular and covered and len(np.unique(p.rows)) == len(p.rows)
+
+
+def paired(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
+    """sums = those of all windows of a plane, if it is narrow; says whether it is. It may write more behind the last sum."""
+
+
+@overload(paired, strict=False)
+def typed_paired(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
+    def in_float32(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
+        n, width, places = wide_lanes(x), line.width, windows.places
+        if width < n:
+            return paired_short(line, windows, x, sums, by)
+        cells = load_wide(x, 0)
+        power, rest, worst = splat(cells, by[POWER]), splat(cells, by[POWER_REST]), masked(bits(cells), 0)
+        for row in range(windows.rows):
+            low, high, i = windows.ptr[row], windows.ptr[row + 1], 0
+            while i < width:
+                one_by_one()
+                i = min(i, width - n)  # the last ones once more
+                cells = load_wide(x, places[low] + i)
+                worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
+                total = convert(narrow_weight(cells, power, rest), sums)
+                for q in range(low + 1, high):
+                    one_by_one()
+                    cells = load_wide(x, places[q] + i)
+                    worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
+                    total = add(total, convert(narrow_weight(cells, power, rest), sums))
+                store(sums, row * line.out + i // 2, pair_sums(total))
+                i += n
+        return not anywhere(greater(worst, bits(splat(cells, by[NARROW_REACH]))))
+
+    return in_float32 if x.dtype == types.float32 else refuse
+
+
+@helper
+def paired_short(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
+    """The same for rows that are shorter than a wide vector."""
+    power, rest, reach, width = splat(x, by[POWER]), splat(x, by[POWER_REST]), splat(x, by[NARROW_REACH]), line.width
+    worst = masked(bits(reach), 0)
+    for row in range(windows.rows):
+        taken = rows_of(windows, row)
+        for i in range(0, width, lanes(x)):
+            one_by_one()
+            cells = some(x, taken.places[taken.low] + i, width - i, x)
+            worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
+            total = convert(narrow_weight(cells, power, rest), sums)
+            for q in range(taken.low + 1, taken.high):
+                one_by_one()
+                cells = some(x, taken.places[q] + i, width - i, x)
+                worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
+                total = add(total, convert(narrow_weight(cells, power, rest), sums))
+            store(sums, row * line.out + i // 2, pair_sums(total))
+    return not anywhere(greater(worst, bits(reach)))
+
+
+def paired_back(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any) -> Any:
+    """gx = the gradients of a plane from the entries q of its outputs, if it is narrow; says whether it is."""
+
+
+@overload(paired_back, strict=False)
+def typed_paired_back(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any) -> Any:
+    def in_float32(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any) -> Any:
+        n, width = wide_lanes(x), line.width
+        if width < n:
+            return paired_short_back(line, windows, x, q, gx, by)
+        cells = load_wide(x, 0)
+        power, rest, worst = splat(cells, by[POWER]), splat(cells, by[POWER_REST]), masked(bits(cells), 0)
+        for row in range(windows.rows):
+            at, entry, i = row * width, windows.places[windows.ptr[row]] // 2, 0  # rows of outputs are `width` apart in places
+            while i < width:
+                one_by_one()
+                i = min(i, width - n)  # the last ones once more
+                cells = load_wide(x, at + i)
+                worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
+                weight = convert(narrow_weight(cells, power, rest), q)
+                store(gx, at + i, convert(multiply(weight, each_twice(load_wide(q, entry + i // 2))), gx))
+                i += n
+        return not anywhere(greater(worst, bits(splat(cells, by[NARROW_REACH]))))
+
+    return in_float32 if x.dtype == gx.dtype == types.float32 else refuse_back
+
+
+@helper
+def paired_short_back(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any) -> Any:
+    """The same for rows that are shorter than a wide vector."""
+    power, rest, reach, width = splat(x, by[POWER]), splat(x, by[POWER_REST]), splat(x, by[NARROW_REACH]), line.width
+    worst = masked(bits(reach), 0)
+    for row in range(windows.rows):
+        at, entry = row * width, windows.places[windows.ptr[row]] // 2
+        for i in range(0, width, lanes(x)):
+            one_by_one()
+            cells = some(x, at + i, width - i, x)
+            worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
+            weight = convert(narrow_weight(cells, power, rest), q)
+            put(gx, at + i, multiply(weight, each_twice(load(q, entry + i // 2))), width - i)
+    return not anywhere(greater(worst, bits(reach)))
+
+
+def refuse(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
+    return False
+
+
+def refuse_back(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any) -> Any:
+    return False
+
+
+never, never_back = helper(refuse), helper(refuse_back)  # for other windows
