@@ -19,11 +19,13 @@ from windowgrad.kernels.pool.long_rows import is_long, is_plain
 from windowgrad.kernels.pool.max import long_rows, winner_strips
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least, sum_dtype
 from windowgrad.kernels.pool.max.many_rows import max_axes
+from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
 from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
+from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.runtime.buffers import empty
@@ -80,7 +82,8 @@ def topper(geometry: Geometry, p: Plan, dtype: Any, last: bool = False) -> tuple
     """
     if isinstance(geometry, Global) and not last:
         return plane_tops, (p.plane_in,), 1
-    return max_rows, (least(dtype), p.packed), p.pieces
+    kernel = max_near if dtype in (np.float32, np.float64) and not last and is_near(p) else max_rows
+    return kernel, (least(dtype), p.packed), p.pieces
 
 
 def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:

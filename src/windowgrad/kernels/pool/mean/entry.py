@@ -20,9 +20,11 @@ from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_sha
 from windowgrad.kernels.pool.long_rows import Section, for_cells, for_outputs, is_long, is_plain, over, windows_of
 from windowgrad.kernels.pool.mean.lanes import groups_of, is_small, mean_lanes, mean_lanes_back, takes_lanes, takes_lanes_back
 from windowgrad.kernels.pool.mean.many_rows import mean_axes
+from windowgrad.kernels.pool.mean.near import mean_near
 from windowgrad.kernels.pool.mean.rows import mean_rows_back_for, mean_rows_for
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
 from windowgrad.kernels.pool.mean.whole import is_whole, mean_whole, mean_whole_back, mean_whole_runs
+from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.plan import Plan, regularity
 from windowgrad.kernels.pool.window_spans import depth_of
 from windowgrad.kernels.runtime.buffers import empty
@@ -97,7 +99,8 @@ def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int) -> Chosen
         return mean_whole, (*divisors(params, p), p.plane_in), planes
     if takes_lanes(p, planes, zero.itemsize):
         return mean_lanes, (*divisors(params, p), zero, p.packed, planes), groups_of(planes, zero.itemsize)
-    return mean_rows_for(p), (*divisors(params, p), zero, p.packed), planes * p.pieces
+    kernel = mean_near if is_near(p) else mean_rows_for(p)
+    return kernel, (*divisors(params, p), zero, p.packed), planes * p.pieces
 
 
 def over_runs(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int) -> Chosen:
