@@ -1,4 +1,4 @@
-"""Which masked maxima and means are taken plane by plane, and that threads change no bit of them."""
+"""Which masked maxima, minima and means are taken plane by plane, and that threads change no bit of them."""
 
 import sys
 from fractions import Fraction
@@ -15,8 +15,8 @@ from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.masked import counts, max_planes, mean_planes, sums, whole_planes, winners
 from windowgrad.kernels.pool.mean import entry as mean_entry
 from windowgrad.kernels.runtime import threads
-from windowgrad.params import Mask, MaxParams, MeanParams
-from windowgrad.spec import maximum, mean
+from windowgrad.params import Mask, MaxParams, MeanParams, MinParams
+from windowgrad.spec import maximum, mean, minimum
 
 SIDE = 256  # a plane of float32 has LARGEST bytes
 
@@ -77,6 +77,7 @@ def test_masked_windows_are_those_of_the_meaning_wherever_memory_ends(geometry):
         plain = [MeanParams(geometry, padded, where=Mask(where)) for padded in (False, True)]
         exact = [np.vectorize(Fraction)(mean.forward(params, x.astype(object))).astype(np.float32) for params in plain]
         greatest = maximum.forward(MaxParams(geometry, where=Mask(where)), x.astype(object)).astype(np.float32)
+        least = minimum.forward(MinParams(geometry, where=Mask(where)), x.astype(object)).astype(np.float32)
         with exact_memory():
             for edge in ("start", "end"):
                 mask, cells = Mask(guarded(where, edge)), guarded(x, edge)
@@ -84,6 +85,23 @@ def test_masked_windows_are_those_of_the_meaning_wherever_memory_ends(geometry):
                     assert settled(sums.mean_forward(params.masked_by(mask), cells)) == settled(wanted)
                 tops = winners.rules("max").forward(MaxParams(geometry, where=mask), cells)
                 assert settled(tops) == settled(greatest)
+                assert settled(winners.rules("min").forward(MinParams(geometry, where=mask), cells)) == settled(least)
+
+
+STRANGE = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan], np.float32)
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("geometry", [*(each for each in WINDOWS if not has_many_rows(each)), Global(2)], ids=str)
+@pytest.mark.parametrize("values", [STRANGE, STRANGE[:4], STRANGE[2:6]], ids=["with NaN", "with both zeros", "with infinity"])
+def test_cells_that_tie_or_are_not_finite_win_as_the_meaning_says(kind, geometry, values):
+    record, meaning = {"max": (MaxParams, maximum), "min": (MinParams, minimum)}[kind]
+    rng = np.random.default_rng(3)
+    x, where = rng.choice(values, (3, 33, 37)), rng.random((3, 33, 37)) < 0.3
+    params = record(geometry, where=Mask(where))
+    assert winners.topping(params.plain, (x.shape, x.dtype), (where.shape, where.dtype), least=kind == "min") is not None
+    wanted = meaning.forward(params, x.astype(object)).astype(np.float32)
+    assert settled(winners.rules(kind).forward(params, x)) == settled(wanted)
 
 
 def test_masks_are_counted_as_bytes_if_these_hold_the_counts_of_columns():
@@ -114,12 +132,18 @@ def test_counts_are_exact_wherever_memory_ends_and_whoever_counts(geometry):
             threads.set_num_threads(before)
 
 
+POOLS = [
+    *(wg.max_pool2d, wg.min_pool2d, wg.avg_pool2d),
+    *(wg.global_max_pool2d, wg.global_min_pool2d, wg.global_avg_pool2d),
+]
+
+
 @pytest.mark.parametrize("shape", [(2, 3, 12, 40), (12, 40), (2, 1, 12, 40), (3, 1, 1), (1, 40), ()], ids=str)
 def test_prepared_calls_take_a_new_mask_each_time(shape, monkeypatch):
     monkeypatch.setattr(dispatch, "READY", True)
     rng = np.random.default_rng(2)
     x, dx = rng.standard_normal((2, 2, 3, 12, 40)).astype(np.float32)
-    for pool in (wg.max_pool2d, wg.avg_pool2d, wg.global_max_pool2d, wg.global_avg_pool2d):
+    for pool in POOLS:
         options = {} if "global" in pool.__name__ else {"kernel_size": 3, "stride": 2, "padding": 1}
         for share in (0.9, 0.3, 0.0):
             where = np.asarray(rng.random(shape) < share)
@@ -150,15 +174,16 @@ def test_an_empty_window_is_refused_by_a_prepared_call_too(monkeypatch):
     x, where = np.ones((2, 8, 8), np.float32), np.ones((2, 8, 8), bool)
     wg.max_pool2d(x, 2, empty="raise", where=where)
     where[1, 2:4, 4:6] = False
-    with pytest.raises(wg.WindowError, match=r"the window of output \(1, 1, 2\) has no cell"):
-        wg.max_pool2d(x, 2, empty="raise", where=where)
+    for pool in (wg.max_pool2d, wg.min_pool2d):
+        with pytest.raises(wg.WindowError, match=r"the window of output \(1, 1, 2\) has no cell"):
+            pool(x, 2, empty="raise", where=where)
 
 
 def test_bytes_of_a_mask_that_are_neither_0_nor_1_count_once():
     """NumPy lets other bytes be seen as bool."""
     x, where = np.arange(64, dtype=np.float32).reshape(1, 8, 8), np.ones((1, 8, 8), bool)
     odd = np.full((1, 8, 8), 255, np.uint8).view(bool)
-    for pool in (wg.max_pool2d, wg.avg_pool2d):
+    for pool in (wg.max_pool2d, wg.min_pool2d, wg.avg_pool2d):
         assert settled(pool(x, 3, 1, 1, where=odd)) == settled(pool(x, 3, 1, 1, where=where))
 
 
@@ -184,7 +209,9 @@ def test_threads_change_no_bit(geometry):
         for count in (1, 2, 3):
             threads.set_num_threads(count)
             tops = winners.rules("max").forward(MaxParams(geometry, where=where), x)
-            found.add((settled(tops), settled(sums.mean_forward(MeanParams(geometry, where=where), x))))
+            bottoms = winners.rules("min").forward(MinParams(geometry, where=where), x)
+            means = sums.mean_forward(MeanParams(geometry, where=where), x)
+            found.add((settled(tops), settled(bottoms), settled(means)))
     finally:
         threads.set_num_threads(before)
     assert len(found) == 1

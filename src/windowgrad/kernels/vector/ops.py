@@ -289,6 +289,14 @@ for _symbol, _function in (
 
 
 @intrinsic
+def negative(typing: Any, x: Any) -> Any:
+    """−x: floats of the other sign, zeros and NaN too."""
+    if kind(x) != "f":
+        return None
+    return x(x), lambda context, builder, signature, args: builder.fneg(*args)
+
+
+@intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """a · b + c, rounded once (floats)."""
     if kind(a) != "f":

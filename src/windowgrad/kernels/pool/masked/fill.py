@@ -14,7 +14,19 @@ from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.kernels.vector.masked import one_by_one
-from windowgrad.kernels.vector.ops import address, equal, lanes, load, load_beside, select, splat, store
+from windowgrad.kernels.vector.ops import (
+    address,
+    equal,
+    lanes,
+    load,
+    load_beside,
+    load_part_as,
+    negative,
+    select,
+    splat,
+    store,
+    store_part,
+)
 from windowgrad.params import PoolParams
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
@@ -90,3 +102,15 @@ def fill_plane(x: Any, base: int, mask: Any, at: int, out: Any, to: int, plane: 
         store(out, to + i, select(equal(left, splat(left, 0)), other, load(x, base + i)))
     for i in range(size, plane):
         out[to + i] = x[base + i] if mask[at + i] != 0 else value
+
+
+@helper
+def turn_signs(a: Any, at: int, count: int) -> None:
+    """a[at:at + count] = −a, zeros and NaN too."""
+    n, i = lanes(a), 0
+    while i + n <= count:
+        one_by_one()
+        store(a, at + i, negative(load(a, at + i)))
+        i += n
+    if i < count:
+        store_part(a, at + i, negative(load_part_as(a, at + i, count - i, a)), count - i)

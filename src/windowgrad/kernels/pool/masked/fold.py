@@ -27,11 +27,12 @@ MOST = 255
 """The greatest count that a byte holds."""
 
 
-def masked_folding(combine: Combine, watch: bool) -> Any:
+def masked_folding(combine: Combine, watch: bool, turned: bool = False) -> Any:
     """fold(x, base, mask, start, rows, width, buffer, at, other): buffer[at:] = the `Rows` of x combined, `width` cells each.
 
     Places are counted from `base` on, and in the mask from `start` on; where that is 0, a cell is `other`. There is at least
-    one row. Gives the mask of lanes in which a NaN was seen, if `watch` says to look. All arrays are addresses.
+    one row. Cells change their sign first if they are to be `turned`. Gives the mask of lanes in which a NaN was seen, if
+    `watch` says to look. All arrays are addresses.
     """
 
     @intrinsic
@@ -58,6 +59,7 @@ def masked_folding(combine: Combine, watch: bool) -> Any:
                     none = constant(bytes_of, 0)
                     there = read_first(context, builder, mask, args[2], e.add(start, place), left, none, bytes_of)
                     some = e.load_first(source, e.add(base, place), left)
+                some = builder.fneg(some) if turned else some
                 found = builder.select(builder.icmp_unsigned("!=", there, constant(bytes_of, 0)), some, instead)
                 if looks:
                     builder.store(builder.or_(builder.load(seen), builder.fcmp_unordered("uno", found, found)), seen)

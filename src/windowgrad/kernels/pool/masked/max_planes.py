@@ -1,8 +1,9 @@
-"""Maximum of the cells that a mask leaves: windows are found as `max_rows` finds them, with −∞ where a cell is left out.
+"""Maximum and minimum of the cells that a mask leaves: as `max_rows` finds them, with −∞ where a cell is left out.
 
 For windows of moderate size over planes that are not large (`is_taken`). Cells are replaced as rows are folded (`fold`), so no
 copy of them is made. Where a maximum is −∞ the mask is looked at, cell by cell, and the result is 0 if it leaves none; there
 are at most MANY looks per cell. Rows that hold NaN, or zeros of both signs, are looked at again in a copy of their plane.
+A minimum is the maximum of cells that change their sign as they are read; what comes out of a row changes it back.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.long_rows import is_long
-from windowgrad.kernels.pool.masked.fill import LARGEST, Kind, fill_plane, whole_mask
+from windowgrad.kernels.pool.masked.fill import LARGEST, Kind, fill_plane, turn_signs, whole_mask
 from windowgrad.kernels.pool.masked.fold import masked_folding
 from windowgrad.kernels.pool.max.rows import has_negative_zero, has_zero, look_again, spans, unlike
 from windowgrad.kernels.pool.packed import rows_of, unpacked
@@ -37,22 +38,23 @@ MANY = 64
 
 FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
-fold = masked_folding(larger, True)
 
+def topping(params: MaxParams, x: Kind, mask: Kind, least: bool = False) -> Callable[[Array, Array], tuple[Array, bool]] | None:
+    """From contiguous x and mask of these kinds to (the maxima, whether a window has no cell left); None if it is not taken.
 
-def topping(params: MaxParams, x: Kind, mask: Kind) -> Callable[[Array, Array], tuple[Array, bool]] | None:
-    """From contiguous x and mask of these kinds to (the maxima, whether a window has no cell left); None if it is not taken."""
+    The minima, if it is the `least` cells that are wanted.
+    """
     (shape, dtype), geometry = x, params.geometry
     if not is_taken(params, shape, dtype):
         return None
     (lead, spatial), (p, planes), out = geometry.split(shape), planned_for(geometry, shape), geometry.out_shape(shape)
     new, (read, which) = maker(out, dtype), whole_mask(lead, spatial, mask[0])
     given, count = (which, dtype.type(-np.inf), p.packed), planes * p.pieces
-    work = 2 * math.prod(shape) * dtype.itemsize
+    by, work = planes_of_least if least else planes_of_greatest, 2 * math.prod(shape) * dtype.itemsize
 
     def call(x: Array, mask: Array) -> tuple[Array, bool]:
         y = new(out, dtype)
-        return y, bool(over(max_planes, (x.ravel(), read(mask), y.ravel(), *given), count, work))
+        return y, bool(over(by, (x.ravel(), read(mask), y.ravel(), *given), count, work))
 
     return call
 
@@ -83,60 +85,74 @@ def has_any(mask: Any, at: int, windows: Any, row: int, j: int) -> Any:
 
 
 @helper
-def review(y: Any, piece: Any, least: Any, mask: Any, start: int, windows: Any) -> int:
-    """The outputs of a piece that are the least value become 0 if they have no cell; whether one has none."""
-    n, wanted, found, size, i = lanes(y), splat(y, least), 0, piece.high - piece.low, 0
+def review(y: Any, piece: Any, loser: Any, mask: Any, start: int, windows: Any) -> int:
+    """The outputs of a piece that lose to every other value become 0 if they have no cell; whether one has none."""
+    n, wanted, found, size, i = lanes(y), splat(y, loser), 0, piece.high - piece.low, 0
     while i < size:
         if i + n > size or anywhere(equal(load(y, piece.at + i), wanted)):
             for o in range(i, min(i + n, size)):
-                if y[piece.at + o] == least and not has_any(mask, start, windows, piece.row, piece.low + o):
+                if y[piece.at + o] == loser and not has_any(mask, start, windows, piece.row, piece.low + o):
                     y[piece.at + o] = 0
                     found = 1
         i += n
     return found
 
 
-@kernel
-def max_planes(x: Any, mask: Any, y: Any, which: Any, least: Any, plan: Any, first: int, last: int) -> int:
-    """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; `which` mask a plane has.
+def planes_kernel(turned: bool) -> Any:
+    """For maxima, or for minima, of which the signs are turned."""
+    fold = masked_folding(larger, True, turned)
 
-    Says whether a window has no cell left.
-    """
-    line, windows, size = unpacked(plan)
-    taps, found, holes, base, start, copied = line.taps, 0, False, -1, 0, -1
-    space, plane = np.full(buffer_size(line, size, lanes(x)), least, x.dtype), np.empty(windows.plane, x.dtype)
-    x, masks, y, buffer, cells = address(x), address(mask), address(y), address(space), address(plane)
-    refill = size < line.out or uses_up(taps)
-    for j in range(line.out):
-        holes |= windows.count[j] == 0
-    piece = piece_at(first, size, line, windows)
-    for _ in range(first, last):
-        at, out, rows = piece.at, piece.high - piece.low, rows_of(windows, piece.row)
-        left, right, shift = seen_by(line, piece)
-        if piece.base != base:
-            base, start = piece.base, which[piece.base // windows.plane] * windows.plane
-        if rows.low == rows.high or left >= right:
-            fill(y, at, at + out, 0)
-        else:
-            if refill:  # else the padding is as it was made
-                fill(buffer, 0, left + shift, least)
-                fill(buffer, right + shift, padding_end(line, piece, right + shift), least)
-            seen = fold(x, base + left, masks, start + left, rows, right - left, buffer, left + shift, least)
-            strange = anywhere(seen)
-            if taps == 0:
-                unlike(buffer, y, at, out, windows)
+    @kernel
+    def max_planes(x: Any, mask: Any, y: Any, which: Any, least: Any, plan: Any, first: int, last: int) -> int:
+        """Pieces `first` to `last` of the output rows of all planes, as in `max_rows`; `which` mask a plane has.
+
+        Says whether a window has no cell left.
+        """
+        line, windows, size = unpacked(plan)
+        taps, found, holes, base, start, copied = line.taps, 0, False, -1, 0, -1
+        loser = -least if turned else least
+        space, plane = np.full(buffer_size(line, size, lanes(x)), least, x.dtype), np.empty(windows.plane, x.dtype)
+        x, masks, y, buffer, cells = address(x), address(mask), address(y), address(space), address(plane)
+        refill = size < line.out or uses_up(taps)
+        for j in range(line.out):
+            holes |= windows.count[j] == 0
+        piece = piece_at(first, size, line, windows)
+        for _ in range(first, last):
+            at, out, rows = piece.at, piece.high - piece.low, rows_of(windows, piece.row)
+            left, right, shift = seen_by(line, piece)
+            if piece.base != base:
+                base, start = piece.base, which[piece.base // windows.plane] * windows.plane
+            if rows.low == rows.high or left >= right:
+                fill(y, at, at + out, 0)
             else:
-                spans(buffer, 0, y, at, out, taps, line.step, line.stride)
-            if strange or (has_zero(y, at, out) and has_negative_zero(x, base + left, rows, right - left)):
-                if copied != base:
-                    fill_plane(x, base, masks, start, cells, 0, windows.plane, least)
-                    copied = base
-                look_again(cells, y, Piece(at, piece.low, piece.high, piece.row, 0), strange, windows)
-            for j in range(out if holes else 0):
-                if windows.count[piece.low + j] == 0:
-                    y[at + j] = 0
-            found |= review(y, piece, least, masks, start, windows)
-        piece = next_piece(piece, size, line, windows)
-    alive(space)
-    alive(plane)
-    return found
+                if refill:  # else the padding is as it was made
+                    fill(buffer, 0, left + shift, least)
+                    fill(buffer, right + shift, padding_end(line, piece, right + shift), least)
+                seen = fold(x, base + left, masks, start + left, rows, right - left, buffer, left + shift, least)
+                strange = anywhere(seen)
+                if taps == 0:
+                    unlike(buffer, y, at, out, windows)
+                else:
+                    spans(buffer, 0, y, at, out, taps, line.step, line.stride)
+                if strange or (has_zero(y, at, out) and has_negative_zero(x, base + left, rows, right - left)):
+                    if copied != base:
+                        fill_plane(x, base, masks, start, cells, 0, windows.plane, loser)
+                        if turned:
+                            turn_signs(cells, 0, windows.plane)
+                        copied = base
+                    look_again(cells, y, Piece(at, piece.low, piece.high, piece.row, 0), strange, windows)
+                if turned:
+                    turn_signs(y, at, out)
+                for j in range(out if holes else 0):
+                    if windows.count[piece.low + j] == 0:
+                        y[at + j] = 0
+                found |= review(y, piece, loser, masks, start, windows)
+            piece = next_piece(piece, size, line, windows)
+        alive(space)
+        alive(plane)
+        return found
+
+    return max_planes
+
+
+planes_of_greatest, planes_of_least = planes_kernel(False), planes_kernel(True)

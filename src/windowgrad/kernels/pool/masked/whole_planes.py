@@ -1,4 +1,4 @@
-"""Maximum and mean of whole planes whose cells a mask leaves: plane by plane, in a copy that stays in the cache.
+"""Maximum, minimum and mean of whole planes whose cells a mask leaves: plane by plane, in a copy that stays in the cache.
 
 A plane is copied, with −∞ or 0 where a cell is left out, and taken as one run of memory (`max/whole_planes`, `mean/whole`), so
 results are those of whole arrays. The mean divides by how many cells of the mask are left. For planes up to LARGEST bytes.
@@ -19,7 +19,7 @@ from windowgrad.geometry import Global
 from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, sum_of
-from windowgrad.kernels.pool.masked.fill import LARGEST, Kind, fill_plane, whole_mask
+from windowgrad.kernels.pool.masked.fill import LARGEST, Kind, fill_plane, turn_signs, whole_mask
 from windowgrad.kernels.pool.max.whole_planes import top_of
 from windowgrad.kernels.pool.mean.entry import sees_all
 from windowgrad.kernels.pool.mean.whole import sum_plane
@@ -36,17 +36,21 @@ def is_taken(params: PoolParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -
     return isinstance(params.geometry, Global) and dtype in (NARROW, WIDE) and math.prod(shape) > 0 and plane <= LARGEST
 
 
-def topping(params: MaxParams, x: Kind, mask: Kind) -> Callable[[Array, Array], tuple[Array, bool]] | None:
-    """From contiguous x and mask of these kinds to (the maxima, whether a plane has no cell left); None if it is not taken."""
+def topping(params: MaxParams, x: Kind, mask: Kind, least: bool = False) -> Callable[[Array, Array], tuple[Array, bool]] | None:
+    """From contiguous x and mask of these kinds to (the maxima, whether a plane has no cell left); None if it is not taken.
+
+    The minima, if it is the `least` cells that are wanted.
+    """
     (shape, dtype), (lead, spatial), out = x, params.geometry.split(x[0]), params.geometry.out_shape(x[0])
     if not is_taken(params, shape, dtype):
         return None
     read, which = whole_mask(lead, spatial, mask[0])
-    least, plane, planes, work = dtype.type(-np.inf), math.prod(spatial), math.prod(lead), 2 * math.prod(shape) * dtype.itemsize
+    loser, plane, planes = dtype.type(np.inf if least else -np.inf), math.prod(spatial), math.prod(lead)
+    work = 2 * math.prod(shape) * dtype.itemsize
 
     def call(x: Array, mask: Array) -> tuple[Array, bool]:
         y = empty(out, dtype)
-        return y, bool(over(mask_tops, (x.ravel(), read(mask), which, y.ravel(), least, plane), planes, work))
+        return y, bool(over(mask_tops, (x.ravel(), read(mask), which, y.ravel(), loser, plane), planes, work))
 
     return call
 
@@ -80,14 +84,20 @@ def count_left(mask: Any, at: int, plane: int) -> int:
 
 
 @kernel
-def mask_tops(x: Any, mask: Any, which: Any, y: Any, least: Any, plane: int, first: int, last: int) -> int:
-    """y = the greatest cells of the planes `first` to `last`, 0 if none is left; whether that is so of one."""
+def mask_tops(x: Any, mask: Any, which: Any, y: Any, loser: Any, plane: int, first: int, last: int) -> int:
+    """y = the greatest cells of the planes `first` to `last`, 0 if none is left; whether that is so of one.
+
+    The least ones if the greatest value loses: then cells and results change their signs.
+    """
     cells, found = np.empty(plane, x.dtype), 0
     source, masks, into = address(x), address(mask), address(cells)
     for p in range(first, last):
-        fill_plane(source, p * plane, masks, which[p] * plane, into, 0, plane, least)
-        y[p] = top_of(into, 0, plane)
-        if y[p] == least and count_left(masks, which[p] * plane, plane) == 0:
+        fill_plane(source, p * plane, masks, which[p] * plane, into, 0, plane, loser)
+        if loser > 0:
+            turn_signs(into, 0, plane)
+        top = top_of(into, 0, plane)
+        y[p] = -top if loser > 0 else top
+        if y[p] == loser and count_left(masks, which[p] * plane, plane) == 0:
             y[p] = 0
             found = 1
     alive(cells)

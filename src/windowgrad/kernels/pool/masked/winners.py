@@ -95,8 +95,8 @@ def rules(kind: str) -> Kernels:
         return ((gx + more).astype(dtype),)
 
     def prepare(rule: str, params: MaxParams, *kinds: Kind) -> Callable[[Array, Array], Array] | None:
-        """The maximum of contiguous arrays of these kinds, if it is taken plane by plane; the last kind is that of the mask."""
-        take = topping(params, *kinds) if kind == "max" and rule == "forward" else None
+        """The forward rule for contiguous arrays of these kinds, if it goes plane by plane; the last kind is the mask's."""
+        take = topping(params, *kinds, least=kind == "min") if rule == "forward" else None
         if take is None:
             return None
 
@@ -112,8 +112,8 @@ def rules(kind: str) -> Kernels:
     return Kernels(*rules, pushing=masked_pushing, prepare=prepare)
 
 
-def topping(params: MaxParams, x: Kind, mask: Kind) -> Callable[[Array, Array], tuple[Array, bool]] | None:
-    return whole_planes.topping(params, x, mask) or max_planes.topping(params, x, mask)
+def topping(params: MaxParams, x: Kind, mask: Kind, *, least: bool) -> Callable[[Array, Array], tuple[Array, bool]] | None:
+    return whole_planes.topping(params, x, mask, least) or max_planes.topping(params, x, mask, least)
 
 
 def first_of(params: MaxParams) -> MaxParams:
