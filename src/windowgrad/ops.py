@@ -87,7 +87,7 @@ def masked_mean() -> Kernels:
 def masked_smooth() -> Kernels:
     from windowgrad.kernels.pool.masked import sums
 
-    return Kernels(sums.smooth_forward, sums.smooth_jvp, sums.smooth_vjp)
+    return Kernels(sums.smooth_forward, sums.smooth_jvp, sums.smooth_vjp, prepare=sums.prepare_smooth)
 
 
 def masked_lp() -> Kernels:

@@ -10,10 +10,11 @@ from windowgrad.ops import OPS
 
 def smooth_exactly(params, x):
     """The plain formula with enough digits for exponents of 10⁵ and more."""
-    beta = mpmath.mpf(params.beta)
+    beta, left = mpmath.mpf(params.beta), np.True_ if params.where is None else params.where.array
+    left = np.broadcast_to(left, x.shape)
 
     def value(real, padded):
-        terms = [mpmath.exp(beta * mpmath.mpf(float(x[cell]))) for cell in real]
+        terms = [mpmath.exp(beta * mpmath.mpf(float(x[cell]))) for cell in real if left[cell]]
         terms += [mpmath.mpf(1)] * (padded if params.count_include_pad else 0)
         return mpmath.log(mpmath.fsum(terms)) / beta if terms else mpmath.mpf(0)
 

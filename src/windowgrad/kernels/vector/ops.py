@@ -40,8 +40,10 @@ def address(typing: Any, a: Any) -> Any:
     """Where the cells of an array stand. To a helper it is one word: an array is seven, and its references are counted.
 
     It is indexed like the array, from 0 on, and must not outlive it: of an array that a kernel makes, Numba frees the memory
-    after the last line that names the array, so `alive` must name it behind the last use of its address.
+    after the last line that names the array, so `alive` must name it behind the last use of its address. None stays None.
     """
+    if a is types.none:
+        return a(a), lambda context, builder, signature, args: context.get_dummy_value()
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return context.make_array(signature.args[0])(context, builder, value=args[0]).data

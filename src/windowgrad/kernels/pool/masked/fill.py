@@ -60,7 +60,7 @@ def whole_mask(
     """Of masks of this shape: how they become planes of bytes in a row, and for each plane of x, which of them it has."""
     axes = (1,) * (len(lead) + len(spatial) - len(shape)) + shape
     own, planes = axes[: len(lead)], (*axes[: len(lead)], *spatial)
-    which = np.broadcast_to(np.arange(math.prod(own)).reshape(own), lead).reshape(-1)
+    which = flat(np.broadcast_to(np.arange(math.prod(own)).reshape(own), lead))
     if axes == planes:
         return lambda mask: flat(mask).view(np.uint8), which
     return lambda mask: flat(np.broadcast_to(mask.reshape(axes), planes)).view(np.uint8), which

@@ -15,7 +15,7 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, float_of, is_float
 from windowgrad.kernels.arrays import Array, computed, summed, writeable
 from windowgrad.kernels.pool.lp import entry as lp
-from windowgrad.kernels.pool.masked import mean_planes, whole_planes
+from windowgrad.kernels.pool.masked import mean_planes, smooth_planes, whole_planes
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, divisor, left_in, padded_in, sum_of
 from windowgrad.kernels.pool.masked.fill import Kind, filled
 from windowgrad.kernels.pool.mean import entry as mean
@@ -131,7 +131,14 @@ def without_weight(params: SmoothParams, cells: Array, infinite: bool) -> Array 
     return found if found.any() else None
 
 
+def prepare_smooth(rule: str, params: SmoothParams, *kinds: Kind) -> Callable[[Array, Array], Array] | None:
+    """The forward rule for contiguous arrays of these kinds, if one kernel does it; the last kind is that of the mask."""
+    return smooth_planes.finding(params, *kinds) if rule == "forward" else None
+
+
 def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> Array:
+    if smooth_planes.is_taken(params, x):
+        return smooth_planes.smooth_planes(params, x)
     y = smooth.smooth_forward(params.plain, weightless(params, x, float_of(x.dtype))[0])
     nothing = left_in(params, x.shape) == 0
     if nothing.any():

@@ -37,6 +37,7 @@ from numba import types
 from numba.extending import overload
 
 from windowgrad.kernels.arrays import Array
+from windowgrad.kernels.pool.kept import is_kept, kept, kept_part
 from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.exp_log import (
@@ -70,7 +71,7 @@ FURTHEST = 480.0
 NARROW = 60.0
 LEAST_NARROW, MOST_NARROW = 1e-25, 1e25  # |β| whose inverse, in two float32, loses nothing
 LARGEST_FLOAT = 1.7976931348623157e308
-NAN = np.nan
+NAN, INFINITY = np.nan, np.inf
 MAGNITUDE = 0x7FFFFFFFFFFFFFFF  # all bits but the sign: as integers, floats without it are in order, and NaN is above them all
 NARROW_MAGNITUDE = 0x7FFFFFFF
 
@@ -114,24 +115,24 @@ def typed_weights(x: Any, gap: Any, by: Any) -> Any:
 
 
 @helper
-def weigh_plane(x: Any, e: Any, size: int, middle: float, by: Any) -> Any:
+def weigh_plane(x: Any, e: Any, size: int, middle: float, by: Any, mask: Any, start: int) -> Any:
     """e = the weights of a plane; says whether all of its cells are in reach."""
     n, center = lanes(e), splat(e, middle)
     worst = masked(bits(center), 0)
     for i in range(0, size, n):
         one_by_one()
-        gap = subtract(load_as(x, i, e) if i + n <= size else load_part_as(x, i, size - i, e), center)
-        worst = larger(worst, masked(bits(gap), MAGNITUDE))
-        weight = weights(x, gap, by)
         if i + n <= size:
-            store(e, i, weight)
+            gap = kept(subtract(load_as(x, i, e), center), mask, start + i)
+            store(e, i, kept(weights(x, gap, by), mask, start + i))
         else:
-            store_part(e, i, weight, size - i)
+            gap = kept_part(subtract(load_part_as(x, i, size - i, e), center), mask, start + i, size - i)
+            store_part(e, i, kept_part(weights(x, gap, by), mask, start + i, size - i), size - i)
+        worst = larger(worst, masked(bits(gap), MAGNITUDE))
     return not anywhere(greater(worst, bits(splat(e, by[REACH]))))
 
 
 @helper
-def weigh_wide(x: Any, e: Any, size: int, by: Any) -> Any:
+def weigh_wide(x: Any, e: Any, size: int, by: Any, mask: Any, start: int) -> Any:
     """The weights of whole wide vectors of float32: (whether a cell is out of reach, how many are done).
 
     A weight is a chain of 14 steps, and a CPU looks only so many instructions ahead: wide ones are half as many.
@@ -140,66 +141,73 @@ def weigh_wide(x: Any, e: Any, size: int, by: Any) -> Any:
     power, rest, worst = splat(cells, by[POWER]), splat(cells, by[POWER_REST]), masked(bits(cells), 0)
     while i + n <= size:
         one_by_one()
-        cells = load_wide(x, i)
+        cells = kept(load_wide(x, i), mask, start + i)
         worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
-        store(e, i, convert(narrow_weight(cells, power, rest), e))
+        store(e, i, convert(kept(narrow_weight(cells, power, rest), mask, start + i), e))
         i += n
     return anywhere(greater(worst, bits(splat(cells, by[NARROW_REACH])))), i
 
 
-def weigh_narrow(x: Any, e: Any, size: int, by: Any) -> Any:
+def weigh_narrow(x: Any, e: Any, size: int, by: Any, mask: Any, start: int) -> Any:
     """e = the weights of a plane, if it is narrow; says whether it is."""
 
 
 @overload(weigh_narrow, strict=False)
-def typed_weigh_narrow(x: Any, e: Any, size: Any, by: Any) -> Any:
-    def in_float32(x: Any, e: Any, size: Any, by: Any) -> Any:
+def typed_weigh_narrow(x: Any, e: Any, size: Any, by: Any, mask: Any, start: Any) -> Any:
+    def in_float32(x: Any, e: Any, size: Any, by: Any, mask: Any, start: Any) -> Any:
         n, reach, power, rest, i = lanes(x), splat(x, by[NARROW_REACH]), splat(x, by[POWER]), splat(x, by[POWER_REST]), 0
         worst, far = masked(bits(reach), 0), False
         if size >= wide_lanes(x):
-            far, i = weigh_wide(x, e, size, by)
+            far, i = weigh_wide(x, e, size, by, mask, start)
         while i < size:
             one_by_one()
-            cells = load(x, i) if i + n <= size else load_part_as(x, i, size - i, x)
-            worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
-            weight = convert(narrow_weight(cells, power, rest), e)
             if i + n <= size:
-                store(e, i, weight)
+                cells = kept(load(x, i), mask, start + i)
+                store(e, i, convert(kept(narrow_weight(cells, power, rest), mask, start + i), e))
             else:
-                store_part(e, i, weight, size - i)
+                cells = kept_part(load_part_as(x, i, size - i, x), mask, start + i, size - i)
+                weight = kept_part(narrow_weight(cells, power, rest), mask, start + i, size - i)
+                store_part(e, i, convert(weight, e), size - i)
+            worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
             i += n
         return not (far or anywhere(greater(worst, bits(reach))))
 
-    def never(x: Any, e: Any, size: Any, by: Any) -> Any:
+    def never(x: Any, e: Any, size: Any, by: Any, mask: Any, start: Any) -> Any:
         return False
 
     return in_float32 if x.dtype == types.float32 else never
 
 
 @helper
-def middle_of(x: Any, size: int, padded: bool) -> float:
-    """The middle between the least and the greatest cell, a padded zero too; NaN if a cell is NaN."""
-    least = most = 0.0 if padded else float(x[0])
+def middle_of(x: Any, size: int, padded: bool, mask: Any, start: int) -> float:
+    """The middle between the least and the greatest cell, a padded zero too; NaN if a cell is NaN, 0 if there is none."""
+    least, most = (0.0, 0.0) if padded else (INFINITY, -INFINITY)
     for i in range(size):
         one_by_one()
+        if not is_kept(mask, start + i):
+            continue
         value = float(x[i])
         least, most = value if value < least else least, value if value > most else most
         if value != value:
             return NAN
-    return 0.5 * least + 0.5 * most
+    return 0.5 * least + 0.5 * most if least <= most else 0.0
 
 
 @helper
-def weigh_around(x: Any, e: Any, size: int, by: Any, padded: bool) -> Any:
-    """(middle, whether it is narrow) of a plane: e = its weights, all 0 if it has no middle. x and e are addresses."""
-    if weigh_narrow(x, e, size, by):
+def weigh_around(x: Any, e: Any, size: int, by: Any, padded: bool, mask: Any, start: int) -> Any:
+    """(middle, whether it is narrow) of a plane: e = its weights, all 0 if it has no middle.
+
+    x, e and the mask are addresses. Cells that the mask leaves out, which begins at `start`, have the weight 0, and nothing
+    else is known of them; without masks it is None.
+    """
+    if weigh_narrow(x, e, size, by, mask, start):
         return 0.0, True
     middle = 0.0
     for _ in range(lanes(x) // lanes(e)):  # of float32 with its own middle, too
         one_by_one()
-        if weigh_plane(x, e, size, middle, by):
+        if weigh_plane(x, e, size, middle, by, mask, start):
             return middle, False
-        middle = middle_of(x, size, padded)
+        middle = middle_of(x, size, padded, mask, start)
     clear(e, 0, size)
     return NAN, False
 
@@ -210,7 +218,7 @@ def weigh(x: Any, e: Any, middles: Any, scale: Any, padded: bool) -> None:
     plane = len(e) // len(middles)
     x, e, by = address(x), address(e), address(scale)
     for p in range(len(middles)):
-        middles[p], _ = weigh_around(later(x, p * plane), later(e, p * plane), plane, by, padded)
+        middles[p], _ = weigh_around(later(x, p * plane), later(e, p * plane), plane, by, padded, None, 0)
 
 
 @helper

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,20 @@ Kind = tuple[tuple[int, ...], np.dtype[Any]]
 SUMS = np.empty(0, np.float64)
 NOTHING = {np.dtype(dtype): np.empty(0, dtype) for dtype in (np.float32, np.float64)}
 WORK = 4  # a cell takes as long as so many that are only moved, and threads are worth it for so much less
+
+
+class Masks(NamedTuple):
+    """Cells of planes that are left: their `bytes` are not 0. Some planes may have the same mask: `which` one each has."""
+
+    bytes: Array
+    which: Array
+
+    def within(self, strip: StripPlan, plane: StripPlan, first: int, last: int) -> Masks:
+        """Those of a strip in the planes first to last."""
+        if strip is plane:
+            return Masks(self.bytes, self.which[first:last])
+        at = self.which[first] * plane.plan.plane_in
+        return Masks(self.bytes[at + strip.low : at + strip.high], self.which[:1] * 0)
 
 
 # --- what a call needs -------------------------------------------------------------------------------------------------
@@ -76,17 +90,24 @@ def within(params: SmoothParams, block: Block) -> SmoothParams:
 # --- planes, and those of them that have no middle ------------------------------------------------------------------------
 
 
-def find(strip: StripPlan, x: Array, y: Array, sums: Array, beta: float, planes: int) -> None:
+def find(strip: StripPlan, x: Array, y: Array, sums: Array, beta: float, planes: int, masks: Masks | None = None) -> None:
     """y = the smooth maxima of some planes, `sums` those of the weights; either may be empty."""
     (kernel, plan), (lone, alone) = strip.forward, strip.lone
-    given = x, y, sums, strip.counted, cells.scale_of(beta), plan
+    given = x, y, sums, strip.counted, cells.scale_of(beta), plan, *(masks or (None, None))
     if kernel(*given, 0, planes) == 0 or not len(y):
         return
     for q, (line, found) in enumerate(zip(x.reshape(planes, -1), y.reshape(planes, -1), strict=True)):
-        if kernel(*given, q, q + 1):
-            with np.errstate(all="ignore"):
-                found[:] = pairs.values(strip.plan, line, beta, strip.pad)
-            found[lone] = line[alone] + 0.0
+        if not kernel(*given, q, q + 1):
+            continue
+        left = None if masks is None else masks.bytes.reshape(-1, len(line))[masks.which[q]] != 0
+        line = line if left is None else np.where(left, line, line.dtype.type(-math.copysign(math.inf, beta)))
+        with np.errstate(all="ignore"):
+            found[:] = pairs.values(strip.plan, line, beta, strip.pad)
+        found[lone] = line[alone] + 0.0
+        if left is not None:
+            counts = np.empty(len(found))
+            box_sums(strip.plan, 1, left.astype(np.float64), counts)
+            found[(counts == 0) & (strip.pad == 0)] = 0
 
 
 def pay(strip: StripPlan, x: Array, g: Array, gx: Array, sums: Array, beta: float, planes: int) -> None:
@@ -118,7 +139,7 @@ def smooth_forward(params: SmoothParams, x: Array, out: Array | None = None) -> 
     return found(params, x, SUMS, out)
 
 
-def found(params: SmoothParams, x: Array, saved: Array, out: Array | None = None) -> Array:
+def found(params: SmoothParams, x: Array, saved: Array, out: Array | None = None, masks: Masks | None = None) -> Array:
     """The smooth maximum. `saved` becomes the sums, flat, unless it is empty."""
     dtype, (plane, planes) = float_of(x.dtype), plane_of(params, x.shape)
     values, p, beta = values_of(x, dtype), plane.plan, beta_of(params)
@@ -126,7 +147,8 @@ def found(params: SmoothParams, x: Array, saved: Array, out: Array | None = None
 
     def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
         seen, outputs = strip.places(p, first, last)
-        find(strip, values[seen], y[outputs], saved[outputs], beta, last - first)
+        some = None if masks is None else masks.within(strip, plane, first, last)
+        find(strip, values[seen], y[outputs], saved[outputs], beta, last - first, some)
 
     over_outputs(plane, planes, WORK * x.nbytes, work)
     return finished(y, out_shape(params.geometry, x.shape), dtype)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.kernels.pool.kept import is_kept, mask_start
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import clear, span
 from windowgrad.kernels.pool.smooth.cells import BETA, weigh_around, zero
@@ -175,11 +176,13 @@ def forward_kernel(along: Any, uses_up: bool, at_once: Any = never) -> Any:
     """
 
     @kernel
-    def smooth_planes(x: Any, result: Any, saved: Any, pad: Any, scale: Any, plan: Any, first: int, last: int) -> int:
+    def smooth_planes(
+        x: Any, result: Any, saved: Any, pad: Any, scale: Any, plan: Any, mask: Any, which: Any, first: int, last: int
+    ) -> int:
         """The planes first to last; gives how many have no middle. `saved` becomes the sums, padded zeros counted.
 
         `pad` tells how many padded zeros each window of a plane counts; it is empty if there are none. `result` or `saved` is
-        empty if it is not wanted.
+        empty if it is not wanted. Cells that the mask leaves out weigh nothing; `which` mask a plane has. Both may be None.
         """
         line, windows, _ = unpacked(plan)
         size, plane, out, taps = windows.plane, windows.rows * line.out, line.out, line.taps
@@ -196,12 +199,14 @@ def forward_kernel(along: Any, uses_up: bool, at_once: Any = never) -> Any:
         rows, sums, middles, narrow = later(w, to_rows), later(w, to_sums), later(w, to_middles), later(w, to_middles + group)
         clear(rows, 0, many * wide + ROOM)
         x, y, kept, counted, by = address(x), address(result), address(saved), address(pad), address(scale)
+        masks, which = address(mask), address(which)
         lone = later(windows.count, out)
         hard, begun, all_narrow = 0, first, True
         for p in range(first, last):
             at = (p - begun) * plane
-            done = len(pad) == 0 and at_once(line, windows, later(x, p * size), later(sums, at), by)
-            middle, is_narrow = (0.0, True) if done else weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
+            given, start = later(x, p * size), mask_start(which, p, size)
+            done = len(pad) == 0 and at_once(line, windows, given, later(sums, at), by, masks, start)
+            middle, is_narrow = (0.0, True) if done else weigh_around(given, w, size, by, len(pad) > 0, masks, start)
             middles[p - begun], narrow[p - begun], all_narrow = middle, 1.0 if is_narrow else 0.0, all_narrow and is_narrow
             hard += middle != middle
             if in_place:
@@ -235,7 +240,9 @@ def forward_kernel(along: Any, uses_up: bool, at_once: Any = never) -> Any:
                     1, lone[0] + 1
                 ):  # it is that cell exactly; −0.0 becomes 0.0, as where a logarithm is added to it
                     for q in range(begun, p + 1):
-                        y[q * plane + lone[i]] = x[q * size + lone[lone[0] + i]] + 0.0
+                        cell = lone[lone[0] + i]
+                        there = is_kept(masks, mask_start(which, q, size) + cell)
+                        y[q * plane + lone[i]] = x[q * size + cell] + 0.0 if there else 0.0
             begun, all_narrow = p + 1, True
         alive(space)
         return hard

@@ -161,7 +161,7 @@ def backward_kernel(along: Any, padded_rows: bool, at_once: Any = never_back) ->
             )
             if sound and at_once(line, windows, later(x, p * size), q, later(gx, p * size), by):
                 continue
-            middle, is_narrow = weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
+            middle, is_narrow = weigh_around(later(x, p * size), w, size, by, len(pad) > 0, None, 0)
             if is_narrow:
                 sound = divide_narrow(later(g, p * plane), later(sums, p * plane), q, plane)
             else:
@@ -197,7 +197,7 @@ def whole_planes_back(x: Any, g: Any, gx: Any, saved: Any, pad: Any, scale: Any,
     space = np.empty(size + ROOM)
     w, x, g, gx, sums, by = address(space), address(x), address(g), address(gx), address(saved), address(scale)
     for p in range(first, last):
-        middle, _ = weigh_around(later(x, p * size), w, size, by, len(pad) > 0)
+        middle, _ = weigh_around(later(x, p * size), w, size, by, len(pad) > 0, None, 0)
         given = float(g[p])
         share = given / sums[p]  # the sum of a plane that has a middle is above 0
         hard += middle != middle or not (given == 0 or 1e-280 < abs(share) < 1e280)

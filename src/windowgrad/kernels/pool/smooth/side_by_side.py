@@ -18,6 +18,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from windowgrad.kernels.pool.kept import kept, kept_part
 from windowgrad.kernels.pool.packed import rows_of
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.smooth.cells import NARROW_MAGNITUDE, NARROW_REACH, POWER, POWER_REST
@@ -37,16 +38,16 @@ def is_side_by_side(p: Plan) -> bool:
     return regular and covered and len(np.unique(p.rows)) == len(p.rows)
 
 
-def paired(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
+def paired(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any) -> Any:
     """sums = those of all windows of a plane, if it is narrow; says whether it is. It may write more behind the last sum."""
 
 
 @overload(paired, strict=False)
-def typed_paired(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
-    def in_float32(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
+def typed_paired(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any) -> Any:
+    def in_float32(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any) -> Any:
         n, width, places = wide_lanes(x), line.width, windows.places
         if width < n:
-            return paired_short(line, windows, x, sums, by)
+            return paired_short(line, windows, x, sums, by, mask, start)
         cells = load_wide(x, 0)
         power, rest, worst = splat(cells, by[POWER]), splat(cells, by[POWER_REST]), masked(bits(cells), 0)
         for row in range(windows.rows):
@@ -54,14 +55,15 @@ def typed_paired(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
             while i < width:
                 one_by_one()
                 i = min(i, width - n)  # the last ones once more
-                cells = load_wide(x, places[low] + i)
+                cells = kept(load_wide(x, places[low] + i), mask, start + places[low] + i)
                 worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
-                total = convert(narrow_weight(cells, power, rest), sums)
+                total = convert(kept(narrow_weight(cells, power, rest), mask, start + places[low] + i), sums)
                 for q in range(low + 1, high):
                     one_by_one()
-                    cells = load_wide(x, places[q] + i)
+                    cells = kept(load_wide(x, places[q] + i), mask, start + places[q] + i)
                     worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
-                    total = add(total, convert(narrow_weight(cells, power, rest), sums))
+                    weight = kept(narrow_weight(cells, power, rest), mask, start + places[q] + i)
+                    total = add(total, convert(weight, sums))
                 store(sums, row * line.out + i // 2, pair_sums(total))
                 i += n
         return not anywhere(greater(worst, bits(splat(cells, by[NARROW_REACH]))))
@@ -70,7 +72,7 @@ def typed_paired(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
 
 
 @helper
-def paired_short(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
+def paired_short(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any) -> Any:
     """The same for rows that are shorter than a wide vector."""
     power, rest, reach, width = splat(x, by[POWER]), splat(x, by[POWER_REST]), splat(x, by[NARROW_REACH]), line.width
     worst = masked(bits(reach), 0)
@@ -78,14 +80,17 @@ def paired_short(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
         taken = rows_of(windows, row)
         for i in range(0, width, lanes(x)):
             one_by_one()
-            cells = some(x, taken.places[taken.low] + i, width - i, x)
+            place, left = taken.places[taken.low] + i, width - i
+            cells = kept_part(some(x, place, left, x), mask, start + place, left)
             worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
-            total = convert(narrow_weight(cells, power, rest), sums)
+            total = convert(kept_part(narrow_weight(cells, power, rest), mask, start + place, left), sums)
             for q in range(taken.low + 1, taken.high):
                 one_by_one()
-                cells = some(x, taken.places[q] + i, width - i, x)
+                place = taken.places[q] + i
+                cells = kept_part(some(x, place, left, x), mask, start + place, left)
                 worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
-                total = add(total, convert(narrow_weight(cells, power, rest), sums))
+                weight = kept_part(narrow_weight(cells, power, rest), mask, start + place, left)
+                total = add(total, convert(weight, sums))
             store(sums, row * line.out + i // 2, pair_sums(total))
     return not anywhere(greater(worst, bits(reach)))
 
@@ -133,7 +138,7 @@ def paired_short_back(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any)
     return not anywhere(greater(worst, bits(reach)))
 
 
-def refuse(line: Any, windows: Any, x: Any, sums: Any, by: Any) -> Any:
+def refuse(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any) -> Any:
     return False
 
 

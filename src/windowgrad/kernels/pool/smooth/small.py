@@ -54,7 +54,7 @@ def finding(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) 
     """The smooth maximum, in a new array or the one that is given."""
     (plane, planes), out = plane_of(params, shape), params.geometry.out_shape(shape)
     (kernel, plan), work, new = plane.forward, WORK * math.prod(shape) * dtype.itemsize, maker(out, dtype)
-    told = SUMS, plane.counted, scale_of(beta_of(params)), plan
+    told = SUMS, plane.counted, scale_of(beta_of(params)), plan, None, None
 
     def call(x: Array, y: Array | None = None) -> Array:
         y = new(out, dtype) if y is None else y
@@ -70,7 +70,7 @@ def saving(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -
     (plane, planes), out = plane_of(params, shape), params.geometry.out_shape(shape)
     (kernel, plan), work = plane.forward, WORK * math.prod(shape) * dtype.itemsize
     new, new_sums = maker(out, dtype), maker(out, SUMS.dtype)
-    told = plane.counted, scale_of(beta_of(params)), plan
+    told = plane.counted, scale_of(beta_of(params)), plan, None, None
 
     def call(x: Array) -> tuple[Array, Array]:
         y, saved = new(out, dtype), new_sums(out, SUMS.dtype)
@@ -94,7 +94,7 @@ def paying(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -
         line, gx = x.ravel(), new(shape, dtype)
         if saved is None:
             saved = new_sums(out, SUMS.dtype)
-            over(forward, (line, nothing, saved.ravel(), *told, seen), planes, work)
+            over(forward, (line, nothing, saved.ravel(), *told, seen, None, None), planes, work)
         if over(backward, (line, g.ravel(), gx.ravel(), saved.ravel(), *told, plan), planes, work):
             return again(smooth_vjp, params, x, g)  # type: ignore[no-any-return]
         return (gx,)
