@@ -450,6 +450,13 @@ def prepared_last(op: Op, rule: str, params: Params, *arrays: Any) -> Ready | No
     return None if prepare is None else prepare(rule, params, *arrays)
 
 
+def prepared_masked(op: Op, params: PoolParams, shape: tuple[int, ...], kind: Kind) -> Ready | None:
+    """The forward rule for masks of this shape and arrays of this kind, which are not large; it takes the mask first."""
+    if not params.lasting or math.prod(kind[0]) >= peak.LEAST:
+        return None
+    return masked_route(op, "forward", params, shape, kind)[1]
+
+
 def is_read_as_it_is(op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> bool:
     """Whether pooling kernels copy no contiguous array of these kinds: then the memory that a call needs follows from them."""
     if not isinstance(params, PoolParams):

@@ -23,7 +23,7 @@ from windowgrad.params import PoolParams
 from windowgrad.spec.op import Op
 
 Known = dict[tuple[Any, ...], Ready | None]
-"""Prepared calls by shape and dtype and, of arrays whose cells are not in a row, strides."""
+"""Prepared calls by shape and dtype and, of arrays whose cells are not in a row, strides; with a mask, first by those of it."""
 
 
 def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..., Any]:
@@ -46,6 +46,18 @@ def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..
             same = False
         if not same:
             params, ready = learn(options)
+        if type(where) is type(x) is np.ndarray and out is None and return_indices is False:
+            kinds = where.shape, where.dtype, x.shape, x.dtype
+            call = ready.get(kinds)
+            if call is not None and dispatch.READY and x.flags.carray:
+                try:
+                    return call(where, x)
+                except MemoryError as error:
+                    raise dispatch.no_memory(op, error) from error
+            y = masked(op, params, x, where, None, False)
+            if kinds not in ready and len(ready) < KEPT:
+                ready[kinds] = dispatch.prepared_masked(op, params, where.shape, kinds[2:])
+            return y
         if where is not None or (type(x) is not np.ndarray and is_masked(x)):
             return masked(op, params, x, where, out, op.with_indices is not None and flag("return_indices", return_indices))
         if out is None and return_indices is False and type(x) is np.ndarray:

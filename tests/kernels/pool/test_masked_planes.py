@@ -2,6 +2,7 @@
 
 import sys
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from support.guarded import exact_memory, guarded
 from windowgrad import dispatch
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.pool.axis_passes import has_many_rows
-from windowgrad.kernels.pool.masked import counts, max_planes, mean_planes, sums, whole_planes, winners
+from windowgrad.kernels.pool.masked import counts, max_planes, mean_lanes, mean_planes, sums, whole_planes, winners
 from windowgrad.kernels.pool.mean import entry as mean_entry
 from windowgrad.kernels.runtime import threads
 from windowgrad.params import Mask, MaxParams, MeanParams, MinParams
@@ -86,6 +87,61 @@ def test_masked_windows_are_those_of_the_meaning_wherever_memory_ends(geometry):
                 tops = winners.rules("max").forward(MaxParams(geometry, where=mask), cells)
                 assert settled(tops) == settled(greatest)
                 assert settled(winners.rules("min").forward(MinParams(geometry, where=mask), cells)) == settled(least)
+
+
+SMALL = [
+    *WINDOWS[:3],
+    Sliding((2, 3), 1, 1, 2),
+    Sliding((1, 1)),
+    Sliding((2, 2), 2, 2, ceil_mode=True),
+    Sliding((4, 7), 2, (2, 3)),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("geometry", SMALL, ids=str)
+def test_masked_means_of_small_planes_are_those_of_the_meaning_wherever_memory_ends(geometry, dtype):
+    """Several planes at once, and some of those before with the last ones, which do not fill a vector."""
+    for planes, width in ((8, 9), (11, 28), (17, 32)):
+        rng = np.random.default_rng(width)
+        x, where = rng.integers(-9, 10, (planes, 11, width)).astype(dtype), rng.random((planes, 11, width)) < 0.5
+        x[~where] = rng.choice([np.nan, np.inf, 3e38], np.count_nonzero(~where))
+        for mask in (where, where[0]):
+            for padded in (False, True):
+                params, cells = MeanParams(geometry, padded, where=Mask(mask)), np.where(where, x, 0) if mask.ndim == 2 else x
+                assert mean_lanes.is_taken(params.plain, x.shape, x.dtype)
+                wanted = np.vectorize(Fraction)(mean.forward(params, np.where(mask, cells, 0).astype(object))).astype(dtype)
+                with exact_memory():
+                    for edge in ("start", "end"):
+                        there = params.masked_by(Mask(guarded(mask, edge)))
+                        assert settled(sums.mean_forward(there, guarded(cells, edge))) == settled(wanted)
+
+
+def test_means_of_small_planes_are_taken_several_at_once_if_bytes_hold_the_counts():
+    windows = Sliding((3, 3), 2, 1)
+    for geometry, shape, taken in [
+        (windows, (8, 28, 32), True),
+        (windows, (7, 28, 32), False),
+        (windows, (8, 28, 33), False),
+        (Sliding((3, 3), 3), (8, 28, 32), False),
+        (Adaptive((3, 5)), (8, 28, 32), False),
+        (Sliding((28, 8), 1), (8, 28, 32), True),
+        (Sliding((32, 8), 1), (8, 32, 32), False),
+    ]:
+        assert mean_lanes.is_taken(MeanParams(geometry), shape, np.dtype(np.float32)) == taken, (geometry, shape)
+    assert mean_lanes.is_taken(MeanParams(windows), (4, 28, 32), np.dtype(np.float64))
+
+
+def test_a_mean_of_small_planes_that_overflows_changes_no_other():
+    rng = np.random.default_rng(6)
+    x, where = rng.standard_normal((16, 9, 14)).astype(np.float32), rng.random((16, 9, 14)) < 0.5
+    params = MeanParams(Sliding((2, 2), 2), where=Mask(where))
+    before = sums.mean_forward(params, x)
+    x[3, 2:4, 4:6], where[3, 2:4, 4:6] = 3e38, True
+    after = sums.mean_forward(params, x)
+    assert after[3, 1, 2] == np.float32(3e38)
+    after[3, 1, 2] = before[3, 1, 2]
+    assert settled(after) == settled(before)
 
 
 STRANGE = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan], np.float32)
@@ -167,6 +223,23 @@ def test_masks_of_calls_that_were_made_are_not_kept(monkeypatch):
         wg.max_pool2d(x, 2, where=where)
         wg.avg_pool2d(x, 2, where=where)
     assert sys.getrefcount(where) == before
+
+
+def test_other_arrays_are_not_taken_for_those_of_a_call_that_was_made(monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    rng = np.random.default_rng(7)
+    x, where = rng.standard_normal((8, 8, 8)).astype(np.float32), rng.random((8, 8, 8)) < 0.5
+    for pool in (wg.max_pool2d, wg.min_pool2d, wg.avg_pool2d, partial(wg.smooth_max_pool2d, beta=2.0)):
+        wanted = pool(x, 2, where=where)
+        for turned in (x.transpose(2, 1, 0).copy().transpose(2, 1, 0), np.broadcast_to(x, x.shape)):
+            assert settled(pool(turned, 2, where=where)) == settled(wanted)
+        assert settled(pool(x, 2, where=where.transpose(2, 1, 0).copy().transpose(2, 1, 0))) == settled(wanted)
+        assert pool(x, 2, where=where, out=np.empty_like(wanted)) is not wanted
+        for wrong in (where.astype(np.uint8), where.astype(object)):
+            with pytest.raises(wg.KindError, match="where: must be an array of bool"):
+                pool(x, 2, where=wrong)
+        with pytest.raises(wg.WindowError, match="must broadcast to"):
+            pool(x, 2, where=where[:3])
 
 
 def test_an_empty_window_is_refused_by_a_prepared_call_too(monkeypatch):

@@ -40,7 +40,7 @@ def lanes_of(builder: Any, v: Vec, bits: Any) -> Any:
 
 def read_masked(context: Any, builder: Any, array_type: Any, array: Any, i: Any, mask: Any, v: Vec) -> Any:
     align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)
-    arguments = [pointer(context, builder, array_type, array, i, v), align, mask, constant(v, 0.0)]
+    arguments = [pointer(context, builder, array_type, array, i, v), align, mask, constant(v, 0)]
     return call(builder, f"llvm.masked.load.{suffix(v)}.p0", llvm(v), arguments)
 
 

@@ -61,8 +61,8 @@ turn = _square("turn", "to(r, c) = x(c, r), of two `Matrix`, for ROWS rows and c
 turn_add = _square("turn_add", "to(r, c) += x(c, r), of two `Matrix`, for ROWS rows and columns.", True)
 
 
-def _planes(name: str, doc: str, out: bool) -> Any:
-    def typed(typing: Any, to: Any, x: Any, size: Any, like: Any) -> Any:
+def _planes(name: str, doc: str, out: bool, masked: bool = False) -> Any:
+    def typed_planes(to: Any, x: Any, like: Any, mask: Any = None, which: Any = None) -> Any:
         if to.dtype != x.dtype:
             return None
         v = Vec(x.dtype, vec(like.dtype).lanes)
@@ -70,6 +70,15 @@ def _planes(name: str, doc: str, out: bool) -> Any:
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e, (into, source, size) = Emitter(context, builder, like.dtype), args[:3]
             far, near = ([builder.mul(step, INDEX(r)) for r in range(e.n)] for step in (size, INDEX(e.n)))
+            starts = [builder.mul(e.cell((which, args[5]), INDEX(r)), size) for r in range(e.n)] if masked else []
+
+            def kept(load: Any, rows: list[Any], c: Any) -> list[Any]:
+                """The cells that the masks leave, 0 in place of the others."""
+                bytes_of = Vec(mask.dtype, e.n)
+                there = [load(context, builder, mask, args[4], e.add(start, c), v=bytes_of) for start in starts]
+                pairs = zip(rows, there, strict=True)
+                none = constant(bytes_of, 0)
+                return [builder.select(builder.icmp_unsigned("!=", each, none), row, constant(v, 0)) for row, each in pairs]
 
             def square(c: Any, mask: Any = None) -> None:
                 """Cells c, c + 1, … of all planes; of the planes in memory only those in the mask."""
@@ -81,6 +90,7 @@ def _planes(name: str, doc: str, out: bool) -> Any:
                     rows = [read(context, builder, x, source, e.add(cells, at), v=v) for at in near]
                 else:
                     rows = [load(context, builder, x, source, e.add(planes, at), v=v) for at in far]
+                    rows = kept(load, rows, c) if masked else rows
                 for row, one, other in zip(turned(builder, rows, v), near, far, strict=True):
                     if out:
                         save(context, builder, to, into, e.add(planes, other), row, v=v)
@@ -95,8 +105,16 @@ def _planes(name: str, doc: str, out: bool) -> Any:
                 square(whole, first_lanes(builder, v, left))
             return context.get_dummy_value()
 
-        return types.void(to, x, types.intp, like), emit
+        more = (mask, which) if masked else ()
+        return types.void(to, x, types.intp, like, *more), emit
 
+    def plain(typing: Any, to: Any, x: Any, size: Any, like: Any) -> Any:
+        return typed_planes(to, x, like)
+
+    def with_masks(typing: Any, to: Any, x: Any, size: Any, like: Any, mask: Any, which: Any) -> Any:
+        return typed_planes(to, x, like, mask, which)
+
+    typed = with_masks if masked else plain
     typed.__name__, typed.__doc__ = name, doc
     return intrinsic(typed)
 
@@ -106,6 +124,12 @@ turn_in = _planes(
     "to = the cells of as many planes as `like` has lanes, which begin at x and have `size` cells: a vector for each place of a"
     " plane. There must be room for whole squares.",
     False,
+)
+turn_in_kept = _planes(
+    "turn_in_kept",
+    "The same with 0 for cells of which the mask has 0. `which` mask each of the planes has, of masks with `size` bytes.",
+    False,
+    masked=True,
 )
 turn_out = _planes("turn_out", "The planes from `to` on = the cells at x, which are as `turn_in` makes them.", True)
 

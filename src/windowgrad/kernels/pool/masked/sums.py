@@ -15,7 +15,7 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, float_of, is_float
 from windowgrad.kernels.arrays import Array, computed, summed, writeable
 from windowgrad.kernels.pool.lp import entry as lp
-from windowgrad.kernels.pool.masked import mean_planes, smooth_planes, whole_planes
+from windowgrad.kernels.pool.masked import mean_lanes, mean_planes, smooth_planes, whole_planes
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, divisor, left_in, padded_in, sum_of
 from windowgrad.kernels.pool.masked.fill import Kind, filled
 from windowgrad.kernels.pool.mean import entry as mean
@@ -27,7 +27,8 @@ from windowgrad.params import LpParams, Mask, MeanParams, PoolParams, SmoothPara
 
 def averaging(params: MeanParams, x: Kind, mask: Kind) -> Callable[[Array, Array], Array | None] | None:
     """The way that takes contiguous arrays of these kinds, x and its mask, plane by plane; None if there is none."""
-    return whole_planes.averaging(params, x, mask) or mean_planes.averaging(params, x, mask)
+    ways = whole_planes.averaging, mean_lanes.averaging, mean_planes.averaging
+    return next(filter(None, (way(params, x, mask) for way in ways)), None)
 
 
 def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Callable[..., Array] | None:

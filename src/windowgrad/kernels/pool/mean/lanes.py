@@ -102,15 +102,30 @@ def hand_out(y: Any, group: int, planes: int, given: Any, size: int, spare: Any,
             y[plane * size + i] = spare[i]
 
 
+@helper
+def add_windows(taken: Any, rows: Any, line: Any, windows: Any, buffer: Any, sums: Any) -> None:
+    """sums = the windows of an output row, which sees these rows of the planes that were turned around."""
+    n = lanes(sums)
+    step = windows.step * n
+    if rows.low < rows.high:
+        fold(taken, 0, rows, line.width * n, buffer, 0, False)
+    for j in range(line.out):
+        total, i = splat(sums, 0), windows.start[j] * n
+        for _ in range(windows.count[j] if rows.low < rows.high else 0):
+            total = total + load(buffer, i)
+            i += step
+        store(sums, j * n, total)
+
+
 @kernel
 def mean_lanes(
     x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, planes: int, first: int, last: int
 ) -> None:
     """The groups `first` to `last` of planes; sums as `zero`."""
     line, windows, _ = unpacked(plan)
-    n, out, width, step = lanes(zero), line.out, line.width, windows.step
+    n, out = lanes(zero), line.out
     seen, found, places = windows.plane, windows.rows * out, places_of(windows, n)
-    space, totals = np.empty(width * n, zero.dtype), np.empty(out * n, zero.dtype)
+    space, totals = np.empty(line.width * n, zero.dtype), np.empty(out * n, zero.dtype)
     cells, outputs = np.empty((seen + n) * n, x.dtype), np.empty((found + n) * n, y.dtype)
     apart = np.empty(found * n if planes % n else 0, y.dtype)
     x, y, taken, given, buffer, sums = address(x), address(y), address(cells), address(outputs), address(space), address(totals)
@@ -120,14 +135,9 @@ def mean_lanes(
         turn_in(taken, later(x, plane * seen), seen, zero)
         for r in range(windows.rows):
             rows, strange = Rows(address(places), windows.ptr[r], windows.ptr[r + 1]), not_finite(splat(zero, 0))
-            if rows.low < rows.high:
-                fold(taken, 0, rows, width * n, buffer, 0, False)
+            add_windows(taken, rows, line, windows, buffer, sums)
             for j in range(out):
-                total, i = splat(zero, 0), windows.start[j] * n
-                for _ in range(windows.count[j] if rows.low < rows.high else 0):
-                    total = total + load(buffer, i)
-                    i += step * n
-                store(sums, j * n, total)
+                total = load(sums, j * n)
                 strange = either(strange, not_finite(total))
                 store(given, (r * out + j) * n, convert(total / splat(zero, row_divisor[r] * col_divisor[j]), y))
             if anywhere(strange):
