@@ -70,7 +70,7 @@ def turn_around(x: Any, y: Any, sizes: Any, first: int, last: int) -> None:
     """y(r, c) = x(c, r), for some units of LINE rows of y; `sizes`: rows and columns of y, both in rows in memory."""
     rows, columns = sizes
     for row in range(first * LINE, min(rows, last * LINE), LINE):
-        for column in range(0, columns, LINE):  # a square of whole lines: planes a power of two apart would not keep them
+        for column in range(0, columns, LINE):  # whole lines at once: rows a power of two apart crowd in the cache
             for r in range(row, min(rows, row + LINE), ROWS):
                 for c in range(column, min(columns, column + LINE), ROWS):
                     to = Matrix(later(address(y), r * columns + c), columns)
