@@ -7,7 +7,7 @@ are combined vector by vector, and a vector of outputs is made of three neighbou
                                        outputs   p v v v   v v v v   v v v w   combined, from left to right
 
 Padding is the vector before the first and what is behind the last cell, so there is no buffer: with `fold_rows` and
-`window_spans`, the maximum of planes of 56×56 took 1.5 times as long, and the mean, half of which is its division, 1.3 times.
+`window_spans`, the maximum of planes of 56×56 took 1.5 times as long, and the mean, which divides as before, 1.3 times.
 Measured and rejected: to fold several rows into buffers before the first is read (1.1 to 1.4 times as long as one by one).
 """
 
