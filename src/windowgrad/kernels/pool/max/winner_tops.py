@@ -43,27 +43,26 @@ def finds_tops(p: Plan) -> bool:
 def first_of_narrow(x: Any, base: int, rows: Any, count: int, top: Any, least: Any) -> Any:
     """(row, tap) of the first of the cells that equals `top`; each row has so many, no more than a vector has lanes.
 
-    As many rows as a number has room for their lanes are compared without a jump.
+    As many rows as a number has room for their lanes are compared without a jump. Behind the cells stands the least value: if
+    that is `top`, so is the first cell.
     """
     n, wanted, rest, q = lanes(x), splat(x, top), splat(x, least), rows.low
-    while True:
+    while q < rows.high:
         seen, end = 0, min(q + 64 // n, rows.high)
         for k in range(q, end):
-            some = equal(
-                load_part(x, base + rows.places[k], count, rest), wanted
-            )  # if `top` is the least, so is the first cell
-            seen |= set_lanes(some) << (k - q) * n
+            seen |= set_lanes(equal(load_part(x, base + rows.places[k], count, rest), wanted)) << (k - q) * n
         if seen:
             place = lowest_bit(seen)
             return q + place // n, place % n
         q = end
+    return rows.low, 0  # only if somebody else writes the cells meanwhile
 
 
 @helper
 def first_of_wide(x: Any, base: int, rows: Any, count: int, top: Any) -> Any:
     """The same where each row has at least as many as a vector has lanes."""
-    n, wanted, q = lanes(x), splat(x, top), rows.low
-    while True:
+    n, wanted = lanes(x), splat(x, top)
+    for q in range(rows.low, rows.high):
         at, i = base + rows.places[q], 0
         while i < count:
             i = min(i, count - n)
@@ -71,14 +70,14 @@ def first_of_wide(x: Any, base: int, rows: Any, count: int, top: Any) -> Any:
             if seen:
                 return q, i + lowest_bit(seen)
             i += n
-        q += 1
+    return rows.low, 0
 
 
 @helper
 def row_and_tap(place: int, rows: Any, start: int, count: int) -> Any:
     """Which row of a window, and which of its cells, is at a place of the plane."""
     q = rows.low
-    while not 0 <= place - rows.places[q] - start < count:
+    while not 0 <= place - rows.places[q] - start < count:  # it is in one of them
         q += 1
     return q, place - rows.places[q] - start
 
