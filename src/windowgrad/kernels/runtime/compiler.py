@@ -24,21 +24,25 @@ from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 import numba
-from llvmlite.binding import Linkage
+from llvmlite.binding import Linkage, create_pass_builder, create_pipeline_tuning_options
 from numba import _dynfunc
-from numba.core import ir
+from numba.core import config, ir
 from numba.core.base import BaseContext
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import JITCodeLibrary, _parse_refprune_flags
 from numba.core.compiler import Compiler, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.cpu import CPUContext
 from numba.core.environment import lookup_environment
+from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import NativeLowering, NopythonRewrites
 from numba.core.types.functions import BaseFunction
+from numba.core.typing import context as typing
 from numba.core.typing.templates import _OverloadFunctionTemplate
 from numba.core.untyped_passes import InlineClosureLikes, WithLifting
 
+from windowgrad.kernels.runtime.entries import write_entry
 from windowgrad.kernels.runtime.notice import wait
 
 LEFT_OUT = (WithLifting, InlineClosureLikes, NopythonRewrites)
@@ -74,10 +78,22 @@ class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
                 self._final_module.link_in(shared(library._final_module))
         if any(function.is_declaration and function.name.startswith("NRT_") for function in self._final_module.functions):
             self._final_module.link_in(rtsys.library._get_module_for_linking(), preserve=True)
-        passes, builder = self._codegen._module_pass_manager()
+        builder = pass_builder(self._codegen._tm)
+        passes = builder.getModulePassManager()
+        passes.add_refprune_pass(_parse_refprune_flags())
         passes.run(self._final_module, builder)
         self._final_module.verify()
         self._finalize_final_module()
+
+
+def pass_builder(machine: Any) -> Any:
+    """Of Numba's passes for modules, but no loop is unrolled: hot loops are as long as they should be, and code that is
+    several times as large takes LLVM longer.
+    """
+    options = create_pipeline_tuning_options(speed_level=int(config.OPT))
+    options.loop_vectorization, options.slp_vectorization = bool(config.LOOP_VECTORIZE), bool(config.SLP_VECTORIZE)
+    options.loop_unrolling = False
+    return create_pass_builder(machine, options)
 
 
 def called(library: Any, seen: set[Any] | None = None) -> Iterator[Any]:
@@ -185,8 +201,9 @@ class KernelCompiler(CalledCompiler):
     lowering = KernelLowering
 
     def __init__(self, *state: Any) -> None:
-        with few_collections():
+        with few_collections(), own_ways():
             load_without_scipy()
+            cpu_target.target_context.refresh()  # before types are, which need what it installs
             super().__init__(*state)
 
     def _compile_core(self) -> Any:
@@ -199,7 +216,8 @@ class KernelCompiler(CalledCompiler):
 
 @contextmanager
 def own_ways() -> Iterator[None]:
-    """Of what is typed within: overloads such as `min` are compiled as parts, no call is typed and no size found twice.
+    """Of what is typed within: overloads such as `min` are compiled as parts, no call is typed and no size found twice, and
+    what Numba knows is looked through only when something was added to it.
 
     Only one thread types anything at a time, the one that holds the compiler's lock.
     """
@@ -208,6 +226,9 @@ def own_ways() -> Iterator[None]:
         (BaseFunction, "get_call_type", known_type),
         (ir.Inst, "_rec_list_vars", variables),
         (BaseContext, "get_abi_sizeof", known_size),
+        (CPUContext, "create_cpython_wrapper", write_entry),
+        (BaseContext, "refresh", refreshed),
+        (typing.BaseContext, "refresh", refreshed_types),
     )
     before = [getattr(owner, name) for owner, name, _ in places]
     for owner, name, ours in places:
@@ -227,6 +248,8 @@ flags_numbers: dict[Any, int] = {}
 list_variables = ir.Inst._rec_list_vars
 size_of = BaseContext.get_abi_sizeof
 sizes: dict[str, int] = {}
+refresh, refresh_types = BaseContext.refresh, typing.BaseContext.refresh
+refreshed_at: dict[Any, int] = {}
 NO_VARIABLES = frozenset((str, int, float, bool, NoneType, ir.Loc, FunctionType, BuiltinFunctionType))
 OBJECTS = 100_000
 
@@ -274,6 +297,34 @@ def known_size(context: Any, kind: Any) -> int:
         if "%" not in text:
             sizes[text] = found
     return found
+
+
+def refreshed(target: Any) -> None:
+    refresh_once(target, refresh, (target, target.typing_context))
+
+
+def refreshed_types(types: Any) -> None:
+    refresh_once(types, refresh_types, (types,))
+
+
+def refresh_once(context: Any, load: Any, contexts: tuple[Any, ...]) -> None:
+    """Load what was added to Numba's tables. Numba looks for it before each function, and 270 times before the first one,
+    since each overload of a method asks for that while it is being loaded: 0.1 s.
+    """
+    if refreshed_at.get(None) is not None:
+        return
+    refreshed_at[None] = 0
+    try:
+        while (found := entries(contexts)) != refreshed_at.get(context):
+            refreshed_at[context] = found
+            load(context)
+    finally:
+        del refreshed_at[None]
+
+
+def entries(contexts: tuple[Any, ...]) -> int:
+    loaders = [pair for each in contexts for pair in each._registries.items()]
+    return sum(len(getattr(registry, name)) for registry, loader in loaders for name in loader.registry_items)
 
 
 @contextmanager

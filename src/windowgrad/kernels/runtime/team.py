@@ -17,8 +17,7 @@ So in every call a thread reads and writes what its own caches have from the cal
 maximum of 26 MB takes 0.16 ms; when shares went to whoever came first it took 0.19, and now and then 0.66 for many calls.
 
 A caller that finds the door taken computes everything itself: the helpers are busy. A share is computed in the floating-point
-environment of the caller. `launch` is compiled once per types of arguments, from the address of the kernel; its code is
-not in it.
+environment of the caller. How Python starts a job of a kernel says `entries`.
 """
 
 from __future__ import annotations
@@ -31,15 +30,14 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba._dispatcher import compute_fingerprint
-from numba.core import cgutils, types
+from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
-from numba.extending import intrinsic
+from numba.core.registry import CPUDispatcher
 
-from windowgrad.kernels.runtime import fenv, spin
-from windowgrad.kernels.runtime.jit import kernel
+from windowgrad.kernels.runtime import entries, fenv, spin
+from windowgrad.kernels.runtime.entries import BYTES, NUMBER, RUN, SHARE
 
-NUMBER, BYTES, SMALL = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
-SHARE = ir.FunctionType(NUMBER, [BYTES, NUMBER, NUMBER])  # (arguments, first, last)
+SMALL = ir.IntType(32)
 OPEN, INSIDE, SEAT, GENERATION = 1, 1 << 1, 1 << 16, 1 << 32
 FRONT, BACK = 1, 1 << 32
 
@@ -110,7 +108,7 @@ class Code:
 
 def write_run(module: ir.Module) -> None:
     """run(team, share, arguments, count, shares, helpers): the caller's part. Gives what the shares gave, or-ed."""
-    code = Code(module, "run", NUMBER, [NUMBER, SHARE.as_pointer(), BYTES, NUMBER, NUMBER, NUMBER])
+    code = Code(module, "run", NUMBER, list(RUN.args))
     builder, (_, share, arguments, count, shares, helpers) = code.builder, code.function.args
     alone, together, closing, waiting, patient, yielding, ended = (
         code.block(name) for name in ("alone", "together", "closing", "waiting", "patient", "yielding", "ended")
@@ -224,58 +222,19 @@ def compiled() -> tuple[int, Callable[[int, int, int, int], object]]:
 # --- from a kernel and its arguments to a job ---------------------------------------------------------------------
 
 
-@intrinsic
-def post(typingctx: Any, address: Any, run: Any, team: Any, count: Any, shares: Any, helpers: Any, given: Any) -> Any:
-    """`run` with a share that calls the kernel at `address` with the tuple `given`, a first and a last."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address, run, *numbers, packed = values
-        kinds = tuple(signature.args[-1].types)
-        called = context.call_conv.get_function_type(types.intp, (*kinds, types.intp, types.intp))
-        flat = context.get_arg_packer(kinds).as_arguments(builder, cgutils.unpack_tuple(builder, packed))
-        room = cgutils.pack_struct(builder, [address, *flat])
-        arguments = cgutils.alloca_once_value(builder, room)
-        share = write_share(builder.module, called, room.type)
-        kind = ir.FunctionType(NUMBER, [NUMBER, SHARE.as_pointer(), BYTES, NUMBER, NUMBER, NUMBER])
-        return builder.call(
-            builder.inttoptr(run, kind.as_pointer()), [numbers[0], share, builder.bitcast(arguments, BYTES), *numbers[1:]]
-        )
-
-    return types.intp(*[types.intp] * 6, given), codegen
-
-
-def write_share(module: ir.Module, called: ir.FunctionType, room: ir.Type) -> ir.Function:
-    """share(arguments, first, last) for a kernel that Numba compiled: what it returns, and 0 where that is None.
-
-    A function that returns None writes a null pointer where another one writes its number.
-    """
-    share = ir.Function(module, SHARE, module.get_unique_name("share"))
-    share.linkage = "internal"
-    builder = ir.IRBuilder(share.append_basic_block("entry"))
-    address, *flat = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(share.args[0], room.as_pointer())))
-    result, error = (cgutils.alloca_once(builder, each.pointee, zfill=True) for each in called.args[:2])
-    builder.call(builder.inttoptr(address, called.as_pointer()), [result, error, *flat, *share.args[1:]])
-    builder.ret(builder.load(result))
-    return share
-
-
-@kernel
-def launch(address: Any, run: Any, team: Any, count: Any, shares: Any, helpers: Any, given: Any) -> int:
-    return post(address, run, team, count, shares, helpers, given)  # type: ignore[no-any-return]
-
-
-KERNEL = type(launch)
+KERNEL = CPUDispatcher
+Job = ctypes.c_int64 * entries.NUMBERS
 addresses: dict[tuple[Any, bytes], int] = {}
 
 
 def address(function: Any, given: tuple[Any, ...]) -> int:
-    """Where the machine code of a kernel for these arguments, a first and a last is; 0 if it returns neither int nor None."""
+    """Where the machine code of a kernel for these arguments, a first and a last is; 0 if threads cannot share it."""
     key = function, compute_fingerprint(given)
     if (found := addresses.get(key)) is None:
         signature = (*map(function.typeof_pyval, given), types.intp, types.intp)
         function.compile(signature)
         made = function.overloads[signature]
-        fits = made.signature.return_type in (types.none, types.intp)
+        fits = entries.is_shared(made.fndesc)
         found = addresses[key] = made.library.get_pointer_to_function(made.fndesc.llvm_func_name) if fits else 0
     return found
 
@@ -289,9 +248,10 @@ class Team:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))  # never freed: a helper may be watching it until the process ends
         self.door = ctypes.addressof(words)
 
-    def launch(self, address: int, given: tuple[Any, ...], count: int, shares: int, helpers: int) -> int:
-        """The kernel at `address` over range(count), cut into shares, with at most so many helpers; what it gave, or-ed."""
-        return launch(address, self.run, self.door, count, shares, helpers, given)  # type: ignore[no-any-return]
+    def launch(self, kernel: Any, given: tuple[Any, ...], count: int, shares: int, helpers: int) -> int:
+        """The kernel over range(count), cut into shares, with at most so many helpers; what it gave, or-ed."""
+        job = Job(self.run, self.door, count, shares, helpers)
+        return kernel(*given, ctypes.addressof(job), entries.JOB) or 0
 
     def serve(self, calls: spin.Word, seen: int, watching: bool) -> None:
         """Work, until there are calls that were not seen, or nothing to do for a moment; not `watching`: if there is a job."""

@@ -244,13 +244,13 @@ def over(kernel: Any, given: tuple[Any, ...], count: int, work: int) -> int:
 def launched(kernel: Any, given: tuple[Any, ...], count: int, threads: int) -> int | None:
     """What the shares of a kernel return, or-ed; None if it is no kernel, or one that cannot be shared so."""
     team = native()
-    if team is None or type(kernel) is not team.KERNEL or not (address := team.address(kernel, given)):
+    if team is None or type(kernel) is not team.KERNEL or not team.address(kernel, given):
         return None
     if pool.team is None:
         spin.prepare()
         pool.team = team.Team()
     pool.call(threads - 1)
-    return pool.team.launch(address, given, count, min(count, SHARES * threads), threads - 1)  # type: ignore[no-any-return]
+    return pool.team.launch(kernel, given, count, min(count, SHARES * threads), threads - 1)  # type: ignore[no-any-return]
 
 
 def native() -> Any:
