@@ -1,18 +1,23 @@
 """Kernels are optimised once, with all they call; what Numba compiles for others stays as it was."""
 
 import gc
+import sys
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
 from numba.core.base import BaseContext
 from numba.core.compiler import run_frontend
+from numba.core.cpu import CPUContext
 from numba.core.ir import Inst
+from numba.core.registry import cpu_target
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
+from numba.extending import intrinsic, overload
 
 from support.interpreter import fresh
-from windowgrad.kernels.runtime import compiler, jit
+from windowgrad.kernels.runtime import compiler, jit, shortcuts, simplify
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +102,8 @@ def test_a_kernel_may_call_one_that_was_loaded_from_the_cache():
 def test_numba_is_as_it_was_after_a_kernel_is_compiled_and_after_one_cannot_be():
     def now():
         theirs = _OverloadFunctionTemplate._get_jit_decorator, BaseFunction.get_call_type
-        return theirs, Inst._rec_list_vars, BaseContext.get_abi_sizeof, gc.get_threshold()
+        contexts = BaseContext.get_abi_sizeof, BaseContext.refresh, CPUContext.create_cpython_wrapper
+        return theirs, contexts, Inst._rec_list_vars, gc.get_threshold(), sys.getswitchinterval()
 
     before = now()
 
@@ -159,14 +165,14 @@ def test_scipy_is_loaded_when_a_function_of_the_users_needs_it(folder):
 
 def test_a_call_that_was_typed_is_not_typed_again(monkeypatch):
     typed = []
-    monkeypatch.setattr(compiler, "known", {})
-    real = compiler.call_type
+    monkeypatch.setattr(shortcuts, "known", {})
+    real = shortcuts.call_type
 
     def counting(function, context, args, kws):
         typed.append((function, args))
         return real(function, context, args, kws)
 
-    monkeypatch.setattr(compiler, "call_type", counting)
+    monkeypatch.setattr(shortcuts, "call_type", counting)
     made()(np.array([4, 2, 3]))
     first = len(typed)
     assert first
@@ -178,8 +184,8 @@ def test_a_call_that_was_typed_is_not_typed_again(monkeypatch):
 @pytest.mark.parametrize(("threshold", "meanwhile"), [((700, 10, 10), 100_000), ((200_000, 5, 5), 200_000), ((0, 10, 10), 0)])
 def test_the_garbage_collector_looks_seldom_while_a_kernel_is_compiled_and_then_as_before(threshold, meanwhile, monkeypatch):
     """One that is switched off stays so."""
-    seen, list_variables = set(), compiler.list_variables
-    monkeypatch.setattr(compiler, "list_variables", lambda *of: seen.add(gc.get_threshold()) or list_variables(*of))
+    seen, list_variables = set(), shortcuts.list_variables
+    monkeypatch.setattr(shortcuts, "list_variables", lambda *of: seen.add(gc.get_threshold()) or list_variables(*of))
     before = gc.get_threshold()
     try:
         gc.set_threshold(*threshold)
@@ -200,7 +206,74 @@ def test_the_variables_of_a_statement_are_those_that_numba_finds():
 
     statements = [each for block in run_frontend(function).blocks.values() for each in block.body]
     theirs = [each.list_vars() for each in statements]
-    with compiler.own_ways():
+    with shortcuts.own_ways(compiler.part_jit):
         ours = [each.list_vars() for each in statements]
     assert ours == theirs
     assert sum(map(len, theirs)) > 50
+
+
+def test_what_a_program_has_frozen_stays_frozen_and_nothing_else_does():
+    assert gc.get_freeze_count() == 0
+    assert made()(np.array([4, 2, 3])) == 5
+    assert gc.get_freeze_count() == 0
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    try:
+        assert made()(np.array([4.0, 2.0, 3.0])) == 5
+        assert gc.get_freeze_count() >= frozen * 0.9  # some of them may have died
+    finally:
+        gc.unfreeze()
+
+
+def test_what_is_added_to_numba_after_a_kernel_was_compiled_is_found_by_the_next():
+    made()(np.array([4, 2, 3]))
+
+    def double(x):
+        raise NotImplementedError
+
+    @overload(double)
+    def double_of(x):
+        return lambda x: 2 * x
+
+    @intrinsic
+    def one_more(typingctx, x):
+        return x(x), lambda context, builder, signature, values: builder.add(values[0], values[0].type(1))
+
+    @jit.compiled
+    def kernel(x):
+        return one_more(double(x))
+
+    assert kernel(20) == 41
+
+
+def code_of(name):
+    """A function of this name, as text, and the code generator of Numba."""
+    text = f"define i64 @{name}(i64 %x) {{\nentry:\n %place = alloca i64\n store i64 %x, ptr %place\n"
+    text += " %again = load i64, ptr %place\n %sum = add i64 %again, 0\n ret i64 %sum\n}\n"
+    return simplify.Code(text, cpu_target.target_context.codegen())
+
+
+def test_code_is_the_same_whichever_thread_simplifies_it():
+    here, there = code_of("same"), code_of("same")
+    bitcode = here.simplified(here.codegen._tm)
+    with simplify.helper.working():
+        simplify.helper.take(there)
+    assert there.bitcode == bitcode  # the thread has ended, and done all that it was given
+    assert "alloca" not in str(llvm.parse_bitcode(bitcode))
+
+
+def test_what_llvm_says_of_wrong_code_reaches_the_thread_that_needs_it():
+    wrong = simplify.Code("define nothing", cpu_target.target_context.codegen())
+    with simplify.helper.working():
+        simplify.helper.take(wrong)
+    with pytest.raises(RuntimeError, match="LLVM IR parsing error"):
+        wrong.simplified(wrong.codegen._tm)
+
+
+def test_kernels_are_compiled_when_there_is_no_second_thread(monkeypatch):
+    def none_left(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(simplify, "start_new_thread", none_left)
+    assert jit.compiled(made().py_func)(np.array([4.0, 2.0, 3.0], np.float32)) == 5
+    assert simplify.helper.queue is None

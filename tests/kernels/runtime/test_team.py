@@ -11,7 +11,7 @@ import pytest
 from numba import types
 
 from support.interpreter import fresh
-from windowgrad.kernels.runtime import team, threads
+from windowgrad.kernels.runtime import entries, team, threads
 from windowgrad.kernels.runtime.jit import compiled
 
 LARGE, SMALL = threads.LEAST_WORK, threads.LEAST_WORK // threads.QUICKER
@@ -61,6 +61,11 @@ def bits(found, first, last):
 def mixes(small, pair, factor, flag, found, first, last):
     for i in range(first, last):
         found[i] = small[i % len(small)] * factor + pair[0][0] + pair[1] if flag else np.float32(-1)
+
+
+@compiled
+def notes(found, low, high):
+    found[0], found[1] = low, high
 
 
 @pytest.fixture(autouse=True)
@@ -163,6 +168,14 @@ def test_a_kernel_that_returns_a_float_and_one_with_keywords_are_called_from_pyt
     assert found.tolist() == [1] * 9
     threads.run(partial(lambda first, last, found: count_up(found, first, last), found=found), 9, LARGE)
     assert found.tolist() == [2] * 9
+
+
+def test_only_a_kernel_that_ends_with_first_and_last_is_shared():
+    """The numbers of others may be anything, also what stands for a job."""
+    found = np.zeros(2, np.int64)
+    assert team.address(notes, (found,)) == 0
+    notes(found, 7, entries.JOB)
+    assert found.tolist() == [7, entries.JOB]
 
 
 def test_many_callers_at_once_and_memory_that_is_freed_at_once():

@@ -14,39 +14,29 @@ kernels; no reference counts in kernels that allocate nothing (4 %, and a helper
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
-from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 import numba
-from llvmlite.binding import Linkage, create_pass_builder, create_pipeline_tuning_options
+from llvmlite.binding import Linkage, parse_bitcode
 from numba import _dynfunc
-from numba.core import config, ir
-from numba.core.base import BaseContext
+from numba.core.cgutils import normalize_ir_text
 from numba.core.codegen import JITCodeLibrary, _parse_refprune_flags
 from numba.core.compiler import Compiler, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
-from numba.core.cpu import CPUContext
 from numba.core.environment import lookup_environment
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
-from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import NativeLowering, NopythonRewrites
-from numba.core.types.functions import BaseFunction
-from numba.core.typing import context as typing
-from numba.core.typing.templates import _OverloadFunctionTemplate
-from numba.core.untyped_passes import InlineClosureLikes, WithLifting
+from numba.core.untyped_passes import InlineClosureLikes, InlineInlinables, WithLifting
 
-from windowgrad.kernels.runtime.entries import write_entry
 from windowgrad.kernels.runtime.notice import wait
+from windowgrad.kernels.runtime.shortcuts import few_collections, load_without_scipy, own_ways
+from windowgrad.kernels.runtime.simplify import Code, helper, pass_builder
 
-LEFT_OUT = (WithLifting, InlineClosureLikes, NopythonRewrites)
-"""Passes for `with`, closures and comprehensions, and arithmetic on whole arrays."""
+LEFT_OUT = (WithLifting, InlineClosureLikes, InlineInlinables, NopythonRewrites)
+"""Passes for `with`, closures and comprehensions, functions that Numba is to inline, and arithmetic on whole arrays."""
 
 
 # --- linking -----------------------------------------------------------------------------------------------------
@@ -55,30 +45,36 @@ LEFT_OUT = (WithLifting, InlineClosureLikes, NopythonRewrites)
 class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     """The code of one function. Of those it calls it keeps the libraries; they are linked when it is finalised."""
 
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self.parts: list[Code] = []  # of what is not a kernel: not in its module yet
+
     def add_linking_library(self, library: Any) -> None:
         self._linking_libraries.append(library)
 
+    def add_ir_module(self, module: Any) -> None:
+        if self._object_caching_enabled:  # a kernel, which will be optimised as a whole
+            super().add_ir_module(module)
+            return
+        code = Code(normalize_ir_text(str(module)), self._codegen)
+        self.parts.append(code)
+        helper.take(code)
+
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
-        if self._object_caching_enabled:  # a kernel, which will be optimised as a whole
-            return
-        builder = self._codegen._pass_builder()
-        passes = builder.getFunctionPassManager()
-        for function in module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
 
     def finalize(self) -> None:
         wait.look()
+        whole(self)
         for library in called(self):
             self._reload_init.update(library._reload_init)
             if library._finalized:
                 self._final_module.link_in(library._get_module_for_linking(), preserve=True)
             else:
-                self._final_module.link_in(shared(library._final_module))
+                self._final_module.link_in(shared(whole(library)))
         if any(function.is_declaration and function.name.startswith("NRT_") for function in self._final_module.functions):
             self._final_module.link_in(rtsys.library._get_module_for_linking(), preserve=True)
-        builder = pass_builder(self._codegen._tm)
+        builder = pass_builder(self._codegen._tm, unrolls=False)
         passes = builder.getModulePassManager()
         passes.add_refprune_pass(_parse_refprune_flags())
         passes.run(self._final_module, builder)
@@ -86,14 +82,13 @@ class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         self._finalize_final_module()
 
 
-def pass_builder(machine: Any) -> Any:
-    """Of Numba's passes for modules, but no loop is unrolled: hot loops are as long as they should be, and code that is
-    several times as large takes LLVM longer.
-    """
-    options = create_pipeline_tuning_options(speed_level=int(config.OPT))
-    options.loop_vectorization, options.slp_vectorization = bool(config.LOOP_VECTORIZE), bool(config.SLP_VECTORIZE)
-    options.loop_unrolling = False
-    return create_pass_builder(machine, options)
+def whole(library: Any) -> Any:
+    """The module of a library, with what the second thread has made. For some functions Numba has libraries of its own."""
+    if isinstance(library, Library):
+        while library.parts:
+            code = library.parts.pop(0).simplified(library._codegen._tm)
+            library._final_module.link_in(parse_bitcode(code))
+    return library._final_module
 
 
 def called(library: Any, seen: set[Any] | None = None) -> Iterator[Any]:
@@ -195,165 +190,20 @@ class HelperCompiler(CalledCompiler):
     lowering = HelperLowering
 
 
+part_jit = partial(numba.jit, pipeline_class=PartCompiler)
+
+
 class KernelCompiler(CalledCompiler):
     """Compiles kernels. Numba holds the compiler's lock from before `__init__` until after `_compile_core`."""
 
     lowering = KernelLowering
 
     def __init__(self, *state: Any) -> None:
-        with few_collections(), own_ways():
+        with few_collections(), own_ways(part_jit):
             load_without_scipy()
             cpu_target.target_context.refresh()  # before types are, which need what it installs
             super().__init__(*state)
 
     def _compile_core(self) -> Any:
-        with wait.compiling(), own_ways(), few_collections():
+        with wait.compiling(), own_ways(part_jit), few_collections(), helper.working():
             return super()._compile_core()
-
-
-# --- what Numba brings -------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def own_ways() -> Iterator[None]:
-    """Of what is typed within: overloads such as `min` are compiled as parts, no call is typed and no size found twice, and
-    what Numba knows is looked through only when something was added to it.
-
-    Only one thread types anything at a time, the one that holds the compiler's lock.
-    """
-    places = (
-        (_OverloadFunctionTemplate, "_get_jit_decorator", lambda template: part_jit),
-        (BaseFunction, "get_call_type", known_type),
-        (ir.Inst, "_rec_list_vars", variables),
-        (BaseContext, "get_abi_sizeof", known_size),
-        (CPUContext, "create_cpython_wrapper", write_entry),
-        (BaseContext, "refresh", refreshed),
-        (typing.BaseContext, "refresh", refreshed_types),
-    )
-    before = [getattr(owner, name) for owner, name, _ in places]
-    for owner, name, ours in places:
-        setattr(owner, name, ours)
-    try:
-        yield
-    finally:
-        for (owner, name, _), theirs in zip(places, before, strict=True):
-            setattr(owner, name, theirs)
-
-
-part_jit = partial(numba.jit, pipeline_class=PartCompiler)
-call_type = BaseFunction.get_call_type
-known: dict[Any, Any] = {}
-flags_seen: dict[int, tuple[Any, int]] = {}
-flags_numbers: dict[Any, int] = {}
-list_variables = ir.Inst._rec_list_vars
-size_of = BaseContext.get_abi_sizeof
-sizes: dict[str, int] = {}
-refresh, refresh_types = BaseContext.refresh, typing.BaseContext.refresh
-refreshed_at: dict[Any, int] = {}
-NO_VARIABLES = frozenset((str, int, float, bool, NoneType, ir.Loc, FunctionType, BuiltinFunctionType))
-OBJECTS = 100_000
-
-
-def known_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
-    """The signature of a call. Numba tries every template for it: of `i + 1`, those of NumPy's ufuncs, each time."""
-    key = function, context, tuple(args), tuple(kws.items()), flags_number()
-    found = known.get(key)
-    if found is None:
-        found = known[key] = call_type(function, context, args, kws)
-    return found
-
-
-def flags_number() -> int:
-    """The same for equal options of the function that is being compiled; to compare them takes long."""
-    flags = ConfigStack.top_or_none()
-    seen = flags_seen.get(id(flags))
-    if seen is None:
-        seen = flags_seen[id(flags)] = flags, flags_numbers.setdefault(flags, len(flags_numbers))
-    return seen[1]
-
-
-def variables(statement: Any, value: Any) -> list[Any]:
-    """The variables in a part of a statement, in order. Numba asks for those of every statement some ten times."""
-    if type(value) is dict:
-        value = value.values()
-    elif type(value) is not tuple and type(value) is not list:
-        found: list[Any] = list_variables(statement, value)
-        return found
-    found = []
-    for each in value:
-        if type(each) is ir.Var:
-            found.append(each)
-        elif type(each) not in NO_VARIABLES:
-            found.extend(statement._rec_list_vars(each))
-    return found
-
-
-def known_size(context: Any, kind: Any) -> int:
-    """The bytes of a value. Numba has LLVM read a module for that, for each variable. A name may mean different types."""
-    text = str(kind)
-    found = sizes.get(text)
-    if found is None:
-        found = size_of(context, kind)
-        if "%" not in text:
-            sizes[text] = found
-    return found
-
-
-def refreshed(target: Any) -> None:
-    refresh_once(target, refresh, (target, target.typing_context))
-
-
-def refreshed_types(types: Any) -> None:
-    refresh_once(types, refresh_types, (types,))
-
-
-def refresh_once(context: Any, load: Any, contexts: tuple[Any, ...]) -> None:
-    """Load what was added to Numba's tables. Numba looks for it before each function, and 270 times before the first one,
-    since each overload of a method asks for that while it is being loaded: 0.1 s.
-    """
-    if refreshed_at.get(None) is not None:
-        return
-    refreshed_at[None] = 0
-    try:
-        while (found := entries(contexts)) != refreshed_at.get(context):
-            refreshed_at[context] = found
-            load(context)
-    finally:
-        del refreshed_at[None]
-
-
-def entries(contexts: tuple[Any, ...]) -> int:
-    loaders = [pair for each in contexts for pair in each._registries.items()]
-    return sum(len(getattr(registry, name)) for registry, loader in loaders for name in loader.registry_items)
-
-
-@contextmanager
-def few_collections() -> Iterator[None]:
-    """The collector looks for garbage after so many new objects. Numba makes many, and those searches took 5 % of compiling.
-
-    Only the thread with the compiler's lock is here.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(max(before[0], OBJECTS) if before[0] else 0, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-def load_without_scipy() -> None:
-    """Load what Numba loads before it compiles; it looks for a BLAS then, which takes SciPy a fifth of a second.
-
-    Whether it is there is all that is asked; where a function needs it, Numba loads it then.
-    """
-    from numba.np import linalg
-
-    if "numba.np.arraymath" in sys.modules or find_spec("scipy") is None:
-        return
-    load = linalg.ensure_blas
-    linalg.ensure_blas = lambda: None
-    try:
-        from numba.np import arraymath
-    finally:
-        linalg.ensure_blas = load
-    arraymath.ensure_blas = load

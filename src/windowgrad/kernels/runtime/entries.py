@@ -29,9 +29,7 @@ def is_shared(about: Any) -> bool:
 def write_entry(context: Any, library: Any, about: Any, environment: Any, call_helper: Any, release_gil: bool = False) -> None:
     """As Numba's `create_cpython_wrapper`, for jobs too."""
     module = context.create_module("wrapper")
-    kernel = ir.Function(
-        module, context.call_conv.get_function_type(about.restype, about.argtypes), about.llvm_func_name
-    )
+    kernel = ir.Function(module, context.call_conv.get_function_type(about.restype, about.argtypes), about.llvm_func_name)
     called = write_door(module, kernel) if is_shared(about) else kernel
     PyCallWrapper(context, module, called, about, environment, call_helper=call_helper, release_gil=release_gil).build()
     library.add_ir_module(module)
