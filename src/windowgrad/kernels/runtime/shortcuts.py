@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -63,6 +64,7 @@ sizes: dict[str, int] = {}
 has_place = cache(base._has_loc)  # whether a function that writes code takes a line of source: by its signature, at each use
 refresh, refresh_types = BaseContext.refresh, typing.BaseContext.refresh
 refreshed_at: dict[Any, int] = {}
+loading = threading.Lock()
 NO_VARIABLES = frozenset((str, int, float, bool, NoneType, ir.Loc, FunctionType, BuiltinFunctionType))
 OBJECTS = 100_000
 
@@ -121,21 +123,21 @@ def refreshed_types(types: Any) -> None:
 
 
 def refresh_once(context: Any, load: Any, contexts: tuple[Any, ...]) -> None:
-    """Load what was added to Numba's tables. Numba looks for it before each function, and 270 times before the first one,
-    since each overload of a method asks for that while it is being loaded: 0.1 s.
+    """Load what was added to Numba's tables. Numba looks for that before each function, and 270 times before the first one,
+    since each overload of a method asks for it while it is being loaded.
     """
-    if refreshed_at.get(None) is not None:
+    if not loading.acquire(blocking=False):
         return
-    refreshed_at[None] = 0
     try:
         while (found := entries(contexts)) != refreshed_at.get(context):
             refreshed_at[context] = found
             load(context)
     finally:
-        del refreshed_at[None]
+        loading.release()
 
 
 def entries(contexts: tuple[Any, ...]) -> int:
+    """How many there are in the tables."""
     loaders = [pair for each in contexts for pair in each._registries.items()]
     return sum(len(getattr(registry, name)) for registry, loader in loaders for name in loader.registry_items)
 
