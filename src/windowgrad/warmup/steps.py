@@ -44,6 +44,7 @@ CONVOLUTIONS: dict[str, tuple[int, int, int, Sliding, int]] = {
     "": (24, 16, 1, Sliding((3, 3), 1, 1), 21),
     "stride 2": (24, 16, 1, Sliding((3, 3), 2, 1), 21),
     "1×1": (24, 16, 1, Sliding((1, 1)), 21),
+    "1×1, to one channel": (1, 64, 1, Sliding((1, 1)), 32),
     "groups": (24, 16, 2, Sliding((3, 3), 1, 1), 21),
     "depthwise": (16, 16, 16, Sliding((3, 3), 1, 1), 21),
     "depthwise, stride 2": (16, 16, 16, Sliding((3, 3), 2, 1), 21),

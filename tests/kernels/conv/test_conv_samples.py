@@ -14,7 +14,9 @@ from windowgrad.params import ConvParams, TransposeParams
 PANEL = VECTORS * WIDE_BYTES // 4
 BATCH = 6
 PATHS = {  # name: (window, groups, spatial, channels of the input and of the output)
-    "pointwise": (Sliding((1, 1), 1), 1, (9, PANEL // 3 + 1), (ROWS + 3, ROWS + 1)),
+    "pointwise": (Sliding((1, 1), 1), 1, (9, PANEL // 3 + 1), (ROWS + 33, ROWS + 35)),
+    "short": (Sliding((1, 1), 1), 1, (9, PANEL // 3 + 1), (ROWS + 3, ROWS + 1)),
+    "thin": (Sliding((1, 1), 1), 1, (9, PANEL // 3 + 1), (ROWS + 3, 1)),
     "three_rows": (Sliding((3, 3), 1, 1), 5, (6, 11), (5, 5)),
     "lanes": (Sliding((3, 3), 2, 1), 16, (7, 11), (16, 16)),
     "shifted": (Sliding((3, 3), 2, 1), 3, (7, 11), (3, 3)),
@@ -98,7 +100,8 @@ def test_the_paths_are_those_they_are_called(path, transposed):
         "in bands if alone, 5×5": "lanes",
         "shifted if alone": "lanes",
     }
-    assert names == {called.get(path, path)}
+    other = {"short"} if path == "thin" else set()  # of one row to many channels, the adjoint
+    assert names == {called.get(path, path)} | other
     if "alone" in path:
         conv = conv.alone
         assert path.removeprefix("in ").split()[0] in {conv.chosen(role, 4)[0].name for role in (FORWARD, INPUT)}

@@ -10,6 +10,7 @@ import windowgrad as wg
 from support.conv_ways import LANES, PANEL, ROLES, case, drawn, placed, poison, untouched
 from windowgrad.geometry import Sliding
 from windowgrad.kernels import arrays as cells
+from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv import share as conv_share
 from windowgrad.kernels.conv.choose import WAYS, grouped
 from windowgrad.kernels.conv.depthwise import bands
@@ -17,7 +18,9 @@ from windowgrad.kernels.conv.depthwise import ways as depthwise
 from windowgrad.kernels.conv.depthwise.lane_plan import LARGEST_CHUNK
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
-from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, shares_rows
+from windowgrad.kernels.conv.gemm.short_ways import SHORT
+from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, shares_rows
+from windowgrad.kernels.conv.pointwise.ways import THIN
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.vector.masked import HUGE
 from windowgrad.kernels.vector.registers import ROWS
@@ -98,10 +101,10 @@ def test_a_kernel_equals_the_exact_one_wherever_its_predicate_holds(kind, dtype,
                 assert (out == expected).all(), (way.name, role, shapes, count, adds)
                 assert memory.kept(), (way.name, role, shapes, count)
     wanted = {
-        "pointwise": {"products", "pointwise_weight"},
+        "pointwise": {"products", "short", "thin", "pointwise_weight"},
         "three": {"three_rows", "shifted", "three_weight", "shifted_weight"},
         "planes": {"lanes", "lanes_weight", "shifted", "shifted_weight", "depthwise", "depthwise_weight"},
-        "dense": {"products", "few_weight", "weight_products"},
+        "dense": {"products", "short", "few_weight", "weight_products"},
         "bands": {"bands", "bands_weight"},
     }
     assert seen >= wanted[kind]
@@ -117,10 +120,10 @@ def test_a_kernel_is_refused_at_the_edge_of_its_predicate(kind, dtype):
             for way in ways:
                 sides[way.name].add(way.holds(made.conv.told(role), np.dtype(dtype).itemsize))
     edges = {
-        "pointwise": ("pointwise_weight",),
+        "pointwise": ("pointwise_weight", "thin"),
         "three": ("three_rows", "three_weight", "depthwise"),
         "planes": ("lanes", "shifted", "shifted_weight", "depthwise", "depthwise_weight", "three_rows"),
-        "dense": (),
+        "dense": ("short",),
         "bands": ("bands", "bands_weight"),
     }
     assert all(sides[name] == {False, True} for name in edges[kind])
@@ -134,6 +137,30 @@ def test_few_weights_are_few_sums_and_few_taps(taps, rows, may):
         out = placed(np.full(taps * rows, np.nan, np.float32))
         forced(made, WEIGHT, FEW_WEIGHT, out)
         assert (out == made.exact(WEIGHT)).all()
+
+
+@pytest.mark.parametrize(("channels", "may"), [(plan.STEPS // 5, True), (plan.STEPS // 5 + 1, False)])
+def test_short_sums_are_one_block_of_those_of_tiles(channels, may):
+    params = ConvParams(Sliding((5,), 1, 2))
+    made = case(params, (2, channels, 33), (11, channels, 5), np.float32, np.random.default_rng(0))
+    assert SHORT.holds(made.conv.told(FORWARD), 4) == may
+
+
+@pytest.mark.parametrize("kind", ["pointwise", "dense"])
+@every_float
+def test_flat_matrices_have_the_bits_of_tiles(kind, dtype, monkeypatch):
+    """Kernels for few channels and for few rows sum in the order of `products`, block by block, whatever the numbers are."""
+    monkeypatch.setattr(plan, "STEPS", 24)
+    seen = set()
+    for shapes, made in cases(kind, dtype, CASES, lambda rng: rng.standard_normal):
+        for role, way in holding(made):
+            if way in (SHORT, THIN):
+                seen.add(way.name)
+                outs = [placed(np.full(made.arrays[role].size, np.nan, dtype)) for _ in range(2)]
+                told = [forced(made, role, each, out) for each, out in zip((way, PRODUCTS), outs, strict=True)]
+                assert outs[0].tobytes() == outs[1].tobytes(), (way.name, role, shapes)
+                assert bool(told[0]) == bool(told[1]), (way.name, role, shapes)
+    assert seen == ({"short", "thin"} if kind == "pointwise" else {"short"})
 
 
 @pytest.mark.parametrize(("width", "may"), [(LARGEST_CHUNK // 4 - 2, True), (LARGEST_CHUNK // 4 - 1, False)])
@@ -278,9 +305,12 @@ def test_the_kernels_that_are_chosen():
     table = {
         "1×1": (ConvParams(Sliding((1, 1), 1)), (2, PANEL, 12, 12), (2 * ROWS, PANEL, 1, 1)),
         "1×1, small": (ConvParams(Sliding((1, 1), 1)), (2, PANEL, 4, LANES), (2 * ROWS, PANEL, 1, 1)),
+        "1×1, many rows": (ConvParams(Sliding((1, 1), 1)), (2, PANEL, 12, 12), (4 * ROWS + 1, PANEL, 1, 1)),
+        "1×1, one row": (ConvParams(Sliding((1, 1), 1)), (2, 2 * ROWS, 12, 12), (1, 2 * ROWS, 1, 1)),
         "3×3": (ConvParams(Sliding((3, 3), 1, 1)), (2, 2 * PANEL, 12, 12), (2 * PANEL, 2 * PANEL, 3, 3)),
         "3×3, few rows": (ConvParams(Sliding((3, 3), 1, 1)), (2, 8, 12, 12), (2, 8, 3, 3)),
         "3×3, few channels": (ConvParams(Sliding((3, 3), 1, 1)), (8, 1, 12, 12), (2 * PANEL, 1, 3, 3)),
+        "3×3, few channels and rows": (ConvParams(Sliding((3, 3), 1, 1)), (8, 1, 12, 12), (ROWS + 8, 1, 3, 3)),
         "1×1, few channels": (ConvParams(Sliding((1, 1), 1)), (8, 1, 12, 12), (PANEL, 1, 1, 1)),
         "depthwise 3×3": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
         "depthwise 3×3 s2": (ConvParams(Sliding((3, 3), 2, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
@@ -295,12 +325,15 @@ def test_the_kernels_that_are_chosen():
         "a volume": (ConvParams(Sliding((3, 3, 3), 1, 1)), (1, 1, 40, 300, 300), (1, 1, 3, 3, 3)),
     }
     chosen = {
-        "1×1": ["products", "products", "pointwise_weight"],
-        "1×1, small": ["products", "products", "weight_products"],
+        "1×1": ["products", "short", "pointwise_weight"],
+        "1×1, small": ["products", "short", "weight_products"],
+        "1×1, many rows": ["products", "products", "pointwise_weight"],
+        "1×1, one row": ["thin", "short", "few_weight"],
         "3×3": ["products", "products", "weight_products"],
         "3×3, few rows": ["products", "products", "few_weight"],
-        "3×3, few channels": ["products", "products", "few_weight"],
-        "1×1, few channels": ["products", "products", "few_weight"],
+        "3×3, few channels": ["short", "products", "few_weight"],
+        "3×3, few channels and rows": ["products", "products", "few_weight"],
+        "1×1, few channels": ["short", "thin", "few_weight"],
         "depthwise 3×3": ["three_rows", "three_rows", "three_weight"],
         "depthwise 3×3 s2": ["lanes", "lanes", "shifted_weight"],
         "depthwise 3×3 s2, many": ["lanes", "lanes", "lanes_weight"],

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from windowgrad.kernels.conv.range_check import magnitudes
+from windowgrad.kernels.conv.range_check import SMALL, magnitudes, stay_normal
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -27,3 +27,26 @@ def test_one_cell_that_is_not_finite_is_seen(value, place):
     x = np.ones(21, np.float32)
     x[place] = value
     assert magnitudes(x) == (1, False)
+
+
+LEAST = np.finfo(np.float32).tiny
+
+
+@pytest.mark.parametrize("size", [1, 21, 70000])
+@pytest.mark.parametrize(("one", "other", "plain"), [
+    (1.0, LEAST, True), (1.0, np.nextafter(LEAST, np.float32(0)), False), (2.0**-60, 2.0**-66, True), (2.0**-60, 2.0**-67, False),
+    (np.inf, LEAST, True), (np.nan, LEAST, True), (0.0, LEAST, True), (LEAST / 2, 1e38, False),
+])  # fmt: skip
+def test_exponents_tell_that_no_product_is_denormal(one, other, plain, size):
+    """Zeros have no product that is lost; what is not plain is left to the least magnitudes."""
+    few, many = np.array([3.0, one, 0.0], np.float32), np.ones(size, np.float32)
+    many[size // 2] = -other
+    assert stay_normal(few, many) == plain
+    assert stay_normal(many, few) == plain
+
+
+def test_of_no_cell_and_of_many_nothing_is_plain():
+    many = np.ones(SMALL + 1, np.float32)
+    assert not stay_normal(many, many)
+    assert stay_normal(many[:-1], many)
+    assert not stay_normal(many[:0], many)

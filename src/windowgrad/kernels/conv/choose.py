@@ -3,10 +3,11 @@
 `WAYS` lists the kernels of each role, the fastest first. A kernel may be used where its predicate `holds`, in `ways.py` of its
 folder, and is used where it is also `worth` it:
 
-    pointwise/   the weight gradient of windows of one cell, one group: a product of matrices that are read where they stand
+    pointwise/   windows of one cell, one group: the weight gradient, a product of matrices that are read where they stand, and
+                 sums of many channels for very few rows
     depthwise/   each channel by itself, one channel too: three rows at a time, a plane in each lane, or shifted loads of a
                  box, large planes in bands; or lists of pieces
-    gemm/        everything else: panels of pixels, packed, in a box, or read where they stand
+    gemm/        everything else: strips of pixels for sums of few products; panels, packed, in a box, or read where they stand
 
 `exact.py` is asked by `entry.py`, for integers, for numbers that are not finite, and for irregular geometries.
 """
@@ -34,16 +35,17 @@ from windowgrad.kernels.conv.depthwise.ways import (
     THREE,
 )
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT, every_product
+from windowgrad.kernels.conv.gemm.short_ways import SHORT
 from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, WEIGHT_PRODUCTS
 from windowgrad.kernels.conv.plan import Array, Shape, is_regular
-from windowgrad.kernels.conv.pointwise.ways import POINTWISE_WEIGHT
+from windowgrad.kernels.conv.pointwise.ways import POINTWISE_WEIGHT, THIN
 from windowgrad.kernels.conv.shapes import WORK, Pass, Way
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import ConvParams, TransposeParams
 
 WAYS: dict[int, tuple[Way, ...]] = {
-    FORWARD: (BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
-    INPUT: (BANDS, THREE, LANES, SHIFTED, LISTS, PRODUCTS),
+    FORWARD: (BANDS, THREE, LANES, SHIFTED, LISTS, THIN, SHORT, PRODUCTS),
+    INPUT: (BANDS, THREE, LANES, SHIFTED, LISTS, THIN, SHORT, PRODUCTS),
     WEIGHT: (
         BANDS_WEIGHT,
         NINE_WEIGHT,

@@ -23,7 +23,7 @@ from windowgrad.kernels.conv.bias_gradient import channel_sums
 from windowgrad.kernels.conv.choose import Grouped, grouped
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.conv.plan import Array
-from windowgrad.kernels.conv.range_check import magnitudes
+from windowgrad.kernels.conv.range_check import magnitudes, stay_normal
 from windowgrad.kernels.runtime.buffers import empty, maker
 from windowgrad.kernels.vector.masked import HUGE
 from windowgrad.params import ConvParams, TransposeParams
@@ -126,7 +126,7 @@ LEAST_NORMAL = float(np.finfo(np.float32).tiny)
 def may_underflow(pairs: Pairs) -> bool:
     """Whether a product of float32 may be so small that float32 loses digits of it."""
     return pairs[0][0].dtype == np.float32 and any(
-        math.prod(magnitudes(one)[0] for one in pair) < LEAST_NORMAL for pair in pairs
+        not stay_normal(*pair) and math.prod(magnitudes(one)[0] for one in pair) < LEAST_NORMAL for pair in pairs
     )
 
 

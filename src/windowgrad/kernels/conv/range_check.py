@@ -1,7 +1,7 @@
 """Passes over an array that copy nothing: how small its cells are, whether all are finite, which of them are strange.
 
-`magnitudes` is asked of the operands when a result is strange (see `conv/entry.py`); `any_strange` looks at a weight gradient
-once it is summed. Cells are compared as integers, AT_A_TIME vectors at a time.
+`stay_normal` and `magnitudes` are asked of operands when a result is strange (see `conv/entry.py`); `any_strange` looks at a
+weight gradient once it is summed. Cells are compared as integers, AT_A_TIME vectors at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.runtime.jit import kernel
-from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.runtime.threads import over, run
 from windowgrad.kernels.vector.loops import INT, Emitter
 from windowgrad.kernels.vector.masked import interval, strange_lanes
 from windowgrad.kernels.vector.ops import address
@@ -76,6 +76,30 @@ def any_strange(a: Any, first: int, last: int) -> int:
 @kernel
 def least_and_most(x: Any, first: int, last: int) -> Any:
     return extremes(address(x), first, last)
+
+
+@kernel
+def any_below(x: Any, exponent: int, first: int, last: int) -> int:
+    """Whether (1 or 0) one of the cells `first` to `last`, of float32, is not 0 and has a smaller exponent than this."""
+    low, _ = extremes(address(x), first, last)
+    return int(low + 1 < exponent << 23)
+
+
+SMALL = 1 << 16
+"""Cells that one thread looks at."""
+
+
+def stay_normal(a: Array, b: Array) -> bool:
+    """Whether it is plain that no product of float32 is denormal: by the exponents of two flat arrays.
+
+    A normal number of the exponent e is 2^(e − 127) or more, so a product is 2^−126 or more where exponents add up to 128. No
+    thread needs Python for it, as it does for `magnitudes`.
+    """
+    few, many = (a, b) if a.size <= b.size else (b, a)
+    if few.size > SMALL or not few.size:
+        return False
+    exponent = int(least_and_most(few, 0, few.size)[0]) + 1 >> 23
+    return exponent > 0 and not over(any_below, (many, max(1, 128 - exponent)), many.size, many.nbytes)
 
 
 BITS: dict[int, tuple[Any, Any]] = {4: (np.uint32, np.float32), 8: (np.uint64, np.float64)}

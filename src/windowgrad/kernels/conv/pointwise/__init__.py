@@ -1,1 +1,1 @@
-"""Windows of one cell: the weight gradient as a product of matrices that are read where they are."""
+"""Windows of one cell, as products of matrices that are read where they are: the weight gradient, and sums of very few rows."""

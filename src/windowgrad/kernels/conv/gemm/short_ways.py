@@ -1,0 +1,116 @@
+"""Sums of few products for many rows: when `short.py` may be used, and how threads share it: strips of pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+from windowgrad.kernels.conv import plan
+from windowgrad.kernels.conv.gemm.packing import pack_tiles
+from windowgrad.kernels.conv.gemm.short import short_products
+from windowgrad.kernels.conv.gemm.ways import keep_packed, multiply, up_to
+from windowgrad.kernels.conv.plan import Array
+from windowgrad.kernels.conv.shapes import JOINED, Pass, Way
+from windowgrad.kernels.conv.share import parts, room, shared
+from windowgrad.kernels.runtime.threads import is_worth
+from windowgrad.kernels.vector.registers import ROWS, WIDE_BYTES
+
+SHORT_SUMS = 32
+"""Of `short_products`: products of a sum, at the most. With 1 to 4 of them it takes 0.6 of the time of `products`, with 32
+0.9, if the pixels are not copied; copies take longer than there, so they must be used by more rows than there are of them."""
+STRIP, STRIPS, LEAST_STRIP = 6144, 8, 96
+"""Cells that a strip of pixels meets, about, which stay in the nearest cache; strips of all planes, for threads to share, if
+that leaves so many pixels to each."""
+FULL_VECTORS = 0.75
+"""The part of the vectors of a plane that are pixels, below which panels that run over images are faster."""
+
+
+# --- when --------------------------------------------------------------------------------------------------------
+
+
+def may_sum_short(one: Pass, itemsize: int) -> bool:
+    """`short_products`: one grid of pixels that stand in y one after the other, and sums that `products` has in one block."""
+    dense = len(one.gathers) == 1 and len(one.gathers[0].out_axes[0]) == 1
+    return dense and not one.has_unseen and one.channels * one.taps <= plan.STEPS
+
+
+def sums_short(one: Pass) -> bool:
+    lanes = WIDE_BYTES // 4
+    full, k = one.pixels >= FULL_VECTORS * up_to(one.pixels, lanes), one.channels * one.taps
+    copied = 0 if one.gathers[0].in_order else k
+    return full and k <= SHORT_SUMS and one.rows >= ROWS + copied
+
+
+# --- how ---------------------------------------------------------------------------------------------------------
+
+
+class Strips(NamedTuple):
+    """How many strips a plane has, pixels of the longest, in vectors, and whether (1 or 0) x is read where it stands."""
+
+    number: int
+    pitch: int
+    in_place: int
+
+
+@lru_cache(maxsize=512)
+def strips(one: Pass, itemsize: int) -> Strips:
+    k, pixels = one.channels * len(one.gathers[0].places), one.pixels
+    most = max(plan.panel(itemsize), STRIP // k)
+    number = max(-(-pixels // most), min(-(-STRIPS // (one.images * one.groups)), pixels // LEAST_STRIP))
+    return Strips(number, up_to(-(-pixels // number), WIDE_BYTES // itemsize), int(one.gathers[0].in_order))
+
+
+def sum_short(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
+    if adds:
+        return multiply(one, x, w, bias, y, adds)
+    work, planes = bytes_of(one, y.itemsize), one.images * one.groups
+    told = short_plan(one, y.itemsize, parts(planes * strips(one, y.itemsize).number, work))
+    given = prepared_short(one, told, x, w, bias, y)
+    return shared(partial(short_products, *given), told.share[0], work)
+
+
+def bytes_of(one: Pass, itemsize: int) -> int:
+    """For the choice of threads: the products, and y, which takes longer to write than so few of them."""
+    return one.work + itemsize * one.images * one.groups * one.rows * one.pixels
+
+
+class ShortPlan(NamedTuple):
+    """Cells of the packed weight, cells and integers of all parts, and what `short_products` is told."""
+
+    packed: int
+    cells: int
+    lists: int
+    strips: Strips
+    share: tuple[int, int, int]
+
+
+@lru_cache(maxsize=512)
+def short_plan(one: Pass, itemsize: int, count: int) -> ShortPlan:
+    (gather,), some, lanes = one.gathers, strips(one, itemsize), WIDE_BYTES // itemsize
+    k, tiles = one.channels * len(gather.places), one.groups * -(-one.rows // ROWS)
+    own, own_lists = (0, 0) if some.in_place else (k * some.pitch + lanes, 3 * len(gather.places) * some.pitch)
+    return ShortPlan(tiles * k * ROWS, count * own, count * own_lists, some, (count, own, own_lists))
+
+
+def prepared_short(one: Pass, told: ShortPlan, x: Array, w: Array, bias: Array, y: Array) -> tuple[Any, ...]:
+    """The arguments of `short_products`; the weight is packed."""
+    (gather,), (cells, lists) = one.gathers, room.get(told.packed + told.cells, y.dtype, told.lists)
+    pack_tiles(w, cells, gather.places, one.weight, (one.rows, one.channels, 0), 0, one.groups * -(-one.rows // ROWS))
+    scratch = cells[told.packed :], lists
+    return x, cells, y, bias, scratch, gather.axes, one.sizes, tuple(told.strips), told.share
+
+
+def ready_to_sum_short(one: Pass, dtype: Any) -> Callable[[Array, Array, Array, Array], int] | None:
+    """`sum_short` of fresh sums, for a small pass, on one thread."""
+    if is_worth(bytes_of(one, dtype.itemsize)):
+        return None
+    told = short_plan(one, dtype.itemsize, 1)
+
+    def call(x: Array, w: Array, bias: Array, y: Array) -> int:
+        return short_products(*prepared_short(one, told, x, w, bias, y), 0, 1)  # type: ignore[no-any-return]
+
+    return call
+
+
+SHORT = Way("short", may_sum_short, sum_short, sums_short, ready_to_sum_short, JOINED, keep_packed)
