@@ -33,10 +33,19 @@ LEAST = np.finfo(np.float32).tiny
 
 
 @pytest.mark.parametrize("size", [1, 21, 70000])
-@pytest.mark.parametrize(("one", "other", "plain"), [
-    (1.0, LEAST, True), (1.0, np.nextafter(LEAST, np.float32(0)), False), (2.0**-60, 2.0**-66, True), (2.0**-60, 2.0**-67, False),
-    (np.inf, LEAST, True), (np.nan, LEAST, True), (0.0, LEAST, True), (LEAST / 2, 1e38, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("one", "other", "plain"),
+    [
+        (1.0, LEAST, True),
+        (1.0, np.nextafter(LEAST, np.float32(0)), False),
+        (2.0**-60, 2.0**-66, True),
+        (2.0**-60, 2.0**-67, False),
+        (np.inf, LEAST, True),
+        (np.nan, LEAST, True),
+        (0.0, LEAST, True),
+        (LEAST / 2, 1e38, False),
+    ],
+)
 def test_exponents_tell_that_no_product_is_denormal(one, other, plain, size):
     """Zeros have no product that is lost; what is not plain is left to the least magnitudes."""
     few, many = np.array([3.0, one, 0.0], np.float32), np.ones(size, np.float32)

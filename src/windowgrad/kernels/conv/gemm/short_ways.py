@@ -1,4 +1,4 @@
-"""Sums of few products for many rows: when `short.py` may be used, and how threads share it: strips of pixels."""
+"""Sums of few products for many rows: when `short.py` may be used, and how threads share it: planes, or slices of rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from windowgrad.kernels.vector.registers import ROWS, WIDE_BYTES
 SHORT_SUMS = 32
 """Of `short_products`: products of a sum, at the most. With 1 to 4 of them it takes 0.6 of the time of `products`, with 32
 0.9, if the pixels are not copied; copies take longer than there, so they must be used by more rows than there are of them."""
-STRIP, STRIPS, LEAST_STRIP = 6144, 8, 96
-"""Cells that a strip of pixels meets, about, which stay in the nearest cache; strips of all planes, for threads to share, if
-that leaves so many pixels to each."""
+STRIP = 6144
+"""Cells that a strip of pixels meets, about, which stay in the nearest cache."""
+SLICES, LEAST_TILES = 4, 2
+"""Slices of the rows of all planes, for threads to share, if that leaves so many tiles to each. 7 → 1024 channels on 33×33
+takes 0.7 of the time on two threads; where pixels are copied, copying them for every slice takes as long as that saves."""
 FULL_VECTORS = 0.75
 """The part of the vectors of a plane that are pixels, below which panels that run over images are faster."""
 
@@ -46,26 +48,27 @@ def sums_short(one: Pass) -> bool:
 
 
 class Strips(NamedTuple):
-    """How many strips a plane has, pixels of the longest, in vectors, and whether (1 or 0) x is read where it stands."""
+    """How many strips a plane has, pixels of the longest, in panels, whether (1 or 0) x is read where it stands, and slices."""
 
     number: int
     pitch: int
     in_place: int
+    slices: int
 
 
 @lru_cache(maxsize=512)
 def strips(one: Pass, itemsize: int) -> Strips:
-    k, pixels = one.channels * len(one.gathers[0].places), one.pixels
-    most = max(plan.panel(itemsize), STRIP // k)
-    number = max(-(-pixels // most), min(-(-STRIPS // (one.images * one.groups)), pixels // LEAST_STRIP))
-    return Strips(number, up_to(-(-pixels // number), WIDE_BYTES // itemsize), int(one.gathers[0].in_order))
+    (gather,), length, tiles = one.gathers, plan.panel(itemsize), -(-one.rows // ROWS)
+    panels, most = -(-one.pixels // length), max(1, STRIP // (one.channels * len(gather.places) * length))
+    number, slices = -(-panels // most), min(SLICES // (one.images * one.groups), tiles // LEAST_TILES)
+    return Strips(number, -(-panels // number) * length, int(gather.in_order), max(1, slices) if gather.in_order else 1)
 
 
 def sum_short(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     if adds:
         return multiply(one, x, w, bias, y, adds)
-    work, planes = bytes_of(one, y.itemsize), one.images * one.groups
-    told = short_plan(one, y.itemsize, parts(planes * strips(one, y.itemsize).number, work))
+    work, some = bytes_of(one, y.itemsize), strips(one, y.itemsize)
+    told = short_plan(one, y.itemsize, parts(one.images * one.groups * some.slices * some.number, work))
     given = prepared_short(one, told, x, w, bias, y)
     return shared(partial(short_products, *given), told.share[0], work)
 
