@@ -10,8 +10,14 @@ import pytest
 import windowgrad as wg
 from windowgrad import nn
 from windowgrad.errors import KindError, WindowError
+from windowgrad.kernels.runtime import slots
 
 RNG = np.random.default_rng
+
+
+@pytest.fixture(autouse=True)
+def small_results_in_slots(monkeypatch):
+    monkeypatch.setattr(slots, "SMALLEST", 1)
 
 
 def numbers(shape, seed=0, dtype=np.float32):
@@ -89,6 +95,39 @@ def test_bits_do_not_depend_on_threads_batch_or_layout():
     found |= {np.concatenate([compiled(x[:2]), compiled(x[2:])]).tobytes(), compiled(np.asfortranarray(x)).tobytes()}
     assert len(found) == 1
     assert compiled(x[:0]).shape == (0, 5)
+
+
+@pytest.mark.parametrize("last", [[], [nn.ReLU()], [nn.Flatten()], [nn.Residual(nn.Conv(4, (1, 1)))], [nn.Tanh()]], ids=str)
+def test_a_result_is_not_changed_by_the_next_call(last):
+    model = nn.Sequential(nn.Conv(4, (3, 3)), nn.ReLU(), nn.Conv(4, (3, 3)), *last)
+    x = numbers((1, 2, 9, 9))
+    params = model.init(RNG(0), x.shape)
+    compiled = nn.compile(model, params)
+    first = compiled(x)
+    kept = first.copy()
+    compiled(x + 1)
+    assert first.tobytes() == kept.tobytes() == compiled(x).tobytes()
+
+
+def test_a_layer_may_keep_what_it_was_given():
+    seen = []
+
+    class Keeping(nn.ReLU):
+        def apply(self, params, x):
+            seen.append(x)
+            return x[..., ::2]
+
+        def out_shape(self, in_shape):
+            return *in_shape[:-1], -(-in_shape[-1] // 2)
+
+    layers = [layer for _ in range(4) for layer in (nn.Conv(4, (3, 3), 1, 1), Keeping())]
+    model, x = nn.Sequential(*layers, nn.Conv(4, (3, 3), 1, 1)), numbers((1, 2, 9, 30))
+    params = model.init(RNG(0), x.shape)
+    y = nn.compile(model, params)(x)
+    kept = seen.copy()
+    seen.clear()
+    assert y.tobytes() == model(params, x).tobytes()
+    assert [a.tobytes() for a in kept] == [a.tobytes() for a in seen]
 
 
 def test_it_owns_its_parameters():

@@ -9,10 +9,16 @@ import pytest
 from onnx import numpy_helper, parser
 
 from windowgrad import nn
+from windowgrad.kernels.runtime import slots
 from windowgrad.onnx import export, load
 from windowgrad.onnx.plans import MOST
 
 RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def small_results_in_slots(monkeypatch):
+    monkeypatch.setattr(slots, "SMALLEST", 1)
 
 
 def blocks(act):

@@ -2,7 +2,8 @@
 
 A compiled network owns a copy of its parameters, so nothing of it can change between two calls. It gives, bit for bit, what the
 folded model gives layer by layer, but for `Linear`, whose rows are multiplied as if each were alone: so the result of a sample
-does not depend on its batch. Large results inside the network are recycled (`kernels/runtime/buffers.py`).
+does not depend on its batch. Results inside the network stand in a few slots (`kernels/runtime/slots.py`), large ones are
+recycled (`kernels/runtime/buffers.py`).
 
 Measured and rejected: taking a large batch through all layers in parts that stay in the caches. Though weights are packed once
 for all of them, 16 times the time of one image is 1.04 times that of 16 at once (ResNet-18) and 1.06 times (MobileNet-V2).
@@ -19,6 +20,7 @@ import numpy as np
 
 from windowgrad.autograd.arrays.arithmetic import is_large_product
 from windowgrad.geometry import Sliding
+from windowgrad.kernels.runtime.slots import Slots
 from windowgrad.nn.fold import fold
 from windowgrad.nn.layer import Layer, Saying, Shape, checked
 from windowgrad.nn.layers import Conv, ConvTranspose, Linear, ReLU, ReLU6
@@ -54,7 +56,7 @@ class Compiled:
     def __init__(self, model: Layer, params: Any) -> None:
         self.model, self.params = model, params
         self._dtypes = {array.dtype for array in arrays(params)}
-        self._step = planned(model, params)
+        self._step = whole(model, params)
         self._fits: set[Shape] = set()
 
     def __call__(self, x: Any) -> Any:
@@ -121,6 +123,21 @@ def check_sizes(model: Layer, params: Any, shape: Shape) -> None:
 
 
 # --- steps -------------------------------------------------------------------------------------------------------
+
+
+def whole(model: Layer, params: Any) -> Step:
+    """The model as one function. What it makes on the way stands in slots, and its result in memory of its own."""
+    if not isinstance(model, Sequential):
+        return planned(model, params)
+    *inner, last = sequence(flat(model), flat_params(model, params)) or [lambda x: x]
+    before = in_turn(inner)
+
+    def run(x: Array) -> Array:
+        own = Slots()
+        y: Array = own.released(last(own.run(before, x)))
+        return y
+
+    return run if inner else last
 
 
 def planned(model: Layer, params: Any) -> Step:

@@ -19,6 +19,7 @@ from windowgrad.autograd import trees
 from windowgrad.autograd.program import Call, Program, Value, record
 from windowgrad.dispatch import run
 from windowgrad.errors import WindowgradError
+from windowgrad.kernels.runtime.slots import Slots
 from windowgrad.nn.steps import Array, Convolution
 from windowgrad.params import ConvParams
 
@@ -93,15 +94,20 @@ class Plan:
     def __init__(self, program: Program, convolution: Callable[..., Convolution]) -> None:
         self.program = program
         self.pieces = forgetting(program, pieces(program, convolution))
+        self.leaving = {output.number for output in program.outputs if isinstance(output, Value)}
 
     def __call__(self, *arrays: Array) -> Any:
         known: dict[int, Any] = dict(zip([value.number for value in self.program.inputs], arrays, strict=True))
+        own, leaving = Slots(), self.leaving
         for piece in self.pieces:
-            found = piece.run(*[known[number] for number in piece.inputs])
+            given = [known[number] for number in piece.inputs]
+            found = piece.run(*given) if leaving.issuperset(piece.results) else own.run(piece.run, *given)
             known |= zip(piece.results, found if len(piece.results) > 1 else (found,), strict=True)
             for number in piece.over:
                 del known[number]
-        outputs = [known[output.number] if isinstance(output, Value) else output for output in self.program.outputs]
+        outputs = [
+            own.released(known[output.number]) if isinstance(output, Value) else output for output in self.program.outputs
+        ]
         return trees.unflatten(self.program.structure, outputs)
 
 

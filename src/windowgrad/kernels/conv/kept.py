@@ -22,6 +22,7 @@ from windowgrad.kernels.conv.plan import Array, Shape
 from windowgrad.kernels.conv.range_check import magnitudes
 from windowgrad.kernels.conv.shapes import JOINED, End, Packed, as_they_are
 from windowgrad.kernels.runtime.buffers import maker
+from windowgrad.kernels.runtime.slots import new
 from windowgrad.kernels.vector.masked import HUGE
 from windowgrad.params import ConvParams
 
@@ -66,13 +67,13 @@ class Kept:
         way, one = conv.chosen(conv.played(FORWARD), dtype.itemsize)
         bias = flat(self.bias[0] if self.bias else no_bias(self.params, self.weight), dtype)
         nothing, limited = as_they_are(dtype), End(as_they_are(dtype).beside, np.array(self.limits, dtype))
-        compute, new = way.kept(one, flat(self.weight, dtype), bias, self.packed), maker(shape, dtype)
+        compute, make = way.kept(one, flat(self.weight, dtype), bias, self.packed), maker(shape, dtype)
         if compute is None:
             return self.plain
 
         def call(x: Array, beside: Array | None) -> tuple[Array, bool]:
             check_beside(beside, shape, dtype)
-            cells, y, end = flat(x, dtype), new(shape, dtype), limited
+            cells, y, end = flat(x, dtype), new(make, shape, dtype), limited
             if beside is not None:
                 end = End(flat(beside, dtype), limited.limits) if way.ends == JOINED else nothing
             strange = compute(cells, y.reshape(-1), end)
