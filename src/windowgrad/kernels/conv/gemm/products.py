@@ -125,7 +125,8 @@ def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, p
     lanes, stride, boxed = wide_lanes(x.cells), axes.met.step[axes.met.rank - 1], told.place == BOXED
     length, panel = VECTORS * lanes, told.some_channels * told.some_taps * VECTORS * lanes
     start = panels.first * length - told.lead
-    first, last = max(0, start), min(told.all_cells, start + told.box)
+    reach = told.box - (told.some_panels - (panels.last - panels.first)) * length  # a share may have fewer panels than a box
+    first, last = max(0, start), min(told.all_cells, start + reach)
     listed_once = boxed or (panels.last - panels.first == 1 and told.some_taps == told.taps)
     for q in range(panels.first, panels.first + 1 if boxed else panels.last):
         some, pitch = Range(q * length, min((q + 1) * length, told.pixels)), length
@@ -137,12 +138,12 @@ def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, p
             if fresh or not listed_once:
                 to.pieces[0] = in_pieces(some, axes.met, taps, lanes, pitch, later(to.pieces, 1)).number
             copy_pieces(into, x, channels, stride, Pieces(later(to.pieces, 1), to.pieces[0]))
-    for number in range(channels * told.boxes if boxed and (start < 0 or last < start + told.box) else 0):
+    for number in range(channels * told.boxes if boxed and (start < 0 or last < start + reach) else 0):
         box = later(to.pixels, number * told.box)
         for i in range(first - start):
             one_by_one()
             box[i] = 0
-        for i in range(last - start, told.box):
+        for i in range(last - start, reach):
             one_by_one()
             box[i] = 0
 
