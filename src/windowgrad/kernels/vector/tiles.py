@@ -74,11 +74,20 @@ def fields(builder: Any, record: Any, count: int) -> list[Any]:
 
 
 def emit_products(
-    context: Any, builder: Any, signature: Any, args: Any, begin: Any, v: Vec, unrolled: bool, places: Any = None
+    context: Any,
+    builder: Any,
+    signature: Any,
+    args: Any,
+    begin: Any,
+    v: Vec,
+    unrolled: bool,
+    places: Any = None,
+    ahead: Any = None,
 ) -> Any:
     """`begin` + the sum over k of a · b, as a list of vectors for each row; of args and signature, a, b and k are first.
 
-    b is a `Matrix`, or an address, from which each k stands at one of the `places`.
+    b is a `Matrix`, or an address, from which each k stands at one of the `places`. For each k, a vector from the address
+    `ahead` on is fetched into the second cache.
     """
     a_cells, a_row, a_step = fields(builder, args[0], 3)
     b_cells, b_step = fields(builder, args[1], 2) if places is None else (args[1], None)
@@ -93,6 +102,8 @@ def emit_products(
     sums = [[builder.phi(llvm(v)) for _ in range(vectors)] for _ in range(rows)]
     b_place = builder.load(builder.gep(places, [k])) if b_place is None else b_place
     row = [read(context, builder, b_type, b_cells, builder.add(b_place, INDEX(n * v.lanes)), v) for n in range(vectors)]
+    if ahead is not None:
+        fetch(builder, builder.gep(ahead, [builder.mul(k, INDEX(v.lanes))]))
     added = []
     for m in range(rows):
         factor = number(builder, a_cells, builder.add(starts[m], a_place), v)
@@ -113,6 +124,13 @@ def emit_products(
     builder.cbranch(builder.icmp_signed("<", step, args[2]), loop, after)
     builder.position_at_end(after)
     return added
+
+
+def fetch(builder: Any, address: Any) -> None:
+    """Brings a line into the second cache. What is no memory is left alone."""
+    to_read, second, data = (ir.IntType(32)(n) for n in (0, 2, 1))
+    place = builder.bitcast(address, ir.IntType(8).as_pointer())
+    call(builder, "llvm.prefetch.p0", ir.VoidType(), [place, to_read, second, data])
 
 
 def number(builder: Any, cells: Any, i: Any, v: Vec) -> Any:
@@ -258,12 +276,15 @@ class End(NamedTuple):
 
 
 @intrinsic
-def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, vectors: Any, tile: Any, end: Any) -> Any:
+def multiply_rows(
+    typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, vectors: Any, tile: Any, end: Any, ahead: Any, fetches: Any
+) -> Any:
     """tile = the sum over k of a · b, as `multiply_tile`, but for so many of ROWS rows, and b[places[k]], … for each k.
 
     There is a loop for ROWS rows and one for each power of two below, so no row is computed that is not asked for; and each for
     VECTORS vectors and for one. A whole tile may `end` in y instead; gives the strange lanes of that. Fewer rows may not: they
-    are few, and would be one more end to compile for each number of them.
+    are few, and would be one more end to compile for each number of them. A whole tile that `fetches` has a loop of its own,
+    in which each k fetches a vector from the address `ahead` on, and no end in y.
     """
     v = wide(tile.dtype)
 
@@ -272,13 +293,14 @@ def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, v
         ending, ends = Ending(context, builder, signature.args[7], args[7], v), fields(builder, args[7], 9)
         strange, packed = cgutils.alloca_once_value(builder, INDEX(0)), args[0].type
 
-        def some(size: int, first: Any, n: int, column: Any) -> Any:
+        def some(size: int, first: Any, n: int, column: Any, fetched: Any = None) -> Any:
             """The sums of `size` rows from `first` on, n vectors from `column` on."""
             factor = ir.Constant(packed, ir.Undefined)
             for i, part in enumerate((builder.gep(cells, [builder.mul(first, row)]), row, step)):
                 factor = builder.insert_value(factor, part, i)
             given = factor, builder.gep(b_cells, [column]), k
-            return emit_products(context, builder, signature, given, [[constant(v, 0.0)] * n] * size, v, False, table)
+            begin = [[constant(v, 0.0)] * n] * size
+            return emit_products(context, builder, signature, given, begin, v, False, table, fetched)
 
         def store(sums: Any, first: Any, column: Any) -> None:
             for m, values in enumerate(sums):
@@ -286,10 +308,17 @@ def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, v
                 for j, value in enumerate(values):
                     write(context, builder, tile, to, builder.add(at, INDEX(j * v.lanes)), value, v)
 
-        def end_or_store(sums: Any, first: Any) -> None:
-            if len(sums) < ROWS:
-                store(sums, first, INDEX(0))
+        def whole_rows(size: int, first: Any) -> None:
+            if size < ROWS:
+                store(some(size, first, VECTORS, INDEX(0)), first, INDEX(0))
                 return
+            with builder.if_else(builder.trunc(args[9], ir.IntType(1))) as (ahead_too, alone):
+                with ahead_too:
+                    store(some(size, first, VECTORS, INDEX(0), args[8]), first, INDEX(0))
+                with alone:
+                    end_or_store(some(size, first, VECTORS, INDEX(0)), first)
+
+        def end_or_store(sums: Any, first: Any) -> None:
             with builder.if_else(builder.trunc(ends[8], ir.IntType(1))) as (direct, apart):
                 with direct:
                     builder.store(builder.or_(builder.load(strange), ending.put(sums, first)), strange)
@@ -299,7 +328,7 @@ def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, v
         def some_rows(size: int, first: Any) -> None:
             with builder.if_else(builder.icmp_signed("==", all_vectors, INDEX(VECTORS))) as (whole, part):
                 with whole:
-                    end_or_store(some(size, first, VECTORS, INDEX(0)), first)
+                    whole_rows(size, first)
                 with part, cgutils.for_range(builder, all_vectors) as loop:
                     column = builder.mul(loop.index, INDEX(v.lanes))
                     store(some(size, first, 1, column), first, column)
@@ -311,7 +340,7 @@ def multiply_rows(typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, v
             size //= 2
         return builder.load(strange)
 
-    return types.int64(a, b, types.intp, places, types.intp, types.intp, tile, end), emit
+    return types.int64(a, b, types.intp, places, types.intp, types.intp, tile, end, ahead, types.boolean), emit
 
 
 class Ending:

@@ -29,7 +29,9 @@ residual and relu or relu6 of a network. The order of every sum depends on chann
 how pixels are copied, which tiles there are, how they are turned, or who computes them.
 
 Where that fills them better, tiles are turned around: ROWS pixels by VECTORS vectors of rows of y, from a weight that is packed
-for it. They are turned back into VECTORS vectors of pixels for each row, and put into y as others.
+for it. They are turned back into VECTORS vectors of pixels for each row, and put into y as others. Such a weight is used by few
+pixels and comes from afar, so the first tiles of a panel fetch that of the next one: windows of one cell on 7×7 take 0.84 to
+0.92 of the time inside a network, 3×3 of 512 channels 0.91 to 0.94.
 
 Measured and rejected: to copy pixels that already lie in order (windows of one cell) where few rows use them. To pad each row
 of pixels to whole vectors, as the first prototype did: with rows of 56 that is 14 % of the work; here pixels run on over rows
@@ -189,9 +191,14 @@ def multiply_block(
             cells, places, step = later(x, lists[1]), axes.places, told.plane
         filled = count + 1 if count % 4 == 3 and told.factor_packed else count  # one loop with a row of zeros, not two or three
         direct, vectors = lists[0] < 0 and count == ROWS and not turns, (pixels + lanes - 1) // lanes
+        ahead, fetches = weight.cells, turns and pixel < VECTORS * ROWS
         if turns:
             filled, vectors, places = min(ROWS, pixels - pixel), (count + lanes - 1) // lanes, axes.packed
             weight, cells = Factor(later(cells, pixel), 1, step), weight.cells
+            if fetches:  # a part of the weight of the next tiles
+                back = (tile - rows.first // told.height) * told.factor_tile
+                following = told.factor_tile if m + count < rows.last else k * length - back
+                ahead = later(cells, following + pixel // ROWS * k * lanes)
         into = Matrix(later(to.cells, lists[3]), to.step)
         ending = End(
             into,
@@ -205,7 +212,7 @@ def multiply_block(
             direct,
         )
         if lists[0] != 0:  # some pixel is real
-            strange |= multiply_rows(weight, cells, k, places, filled, vectors, of.tile, ending)
+            strange |= multiply_rows(weight, cells, k, places, filled, vectors, of.tile, ending, ahead, fetches)
         sums = of.tile
         if turns:
             sums = of.turned
