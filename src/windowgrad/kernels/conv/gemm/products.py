@@ -30,8 +30,8 @@ how pixels are copied, which tiles there are, how they are turned, or who comput
 
 Where that fills them better, tiles are turned around: ROWS pixels by VECTORS vectors of rows of y, from a weight that is packed
 for it. They are turned back into VECTORS vectors of pixels for each row, and put into y as others. Such a weight is used by few
-pixels and comes from afar, so the first tiles of a panel fetch that of the next one: windows of one cell on 7×7 take 0.84 to
-0.92 of the time inside a network, 3×3 of 512 channels 0.91 to 0.94.
+pixels and comes from afar, so the first tiles of a panel fetch that of the next one: windows of one cell on 7×7 take 0.88 to
+0.97 of the time inside a network, 3×3 of 512 channels 0.90 to 0.92.
 
 Measured and rejected: to copy pixels that already lie in order (windows of one cell) where few rows use them. To pad each row
 of pixels to whole vectors, as the first prototype did: with rows of 56 that is 14 % of the work; here pixels run on over rows
