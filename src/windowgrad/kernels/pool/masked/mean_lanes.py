@@ -13,7 +13,6 @@ each, 13 without. As `mean_planes` does them they took 42.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,9 +28,7 @@ from windowgrad.kernels.pool.mean.entry import sums
 from windowgrad.kernels.pool.mean.lanes import add_windows, groups_of, hand_out, places_of, takes_lanes
 from windowgrad.kernels.pool.packed import Rows, unpacked
 from windowgrad.kernels.pool.row_pieces import span
-from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.runtime.threads import over
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import (
     address,
@@ -60,21 +57,11 @@ def averaging(params: MeanParams, x: Kind, mask: Kind) -> Callable[[Array, Array
     (shape, dtype), geometry = x, params.geometry
     if not is_taken(params, shape, dtype):
         return None
-    (p, planes), out, (read, which) = (
-        planned_for(geometry, shape),
-        geometry.out_shape(shape),
-        whole_mask(*geometry.split(shape), mask[0]),
-    )
-    zero, new = sums(sum_of(params), *(np.empty(0, dtype),) * 2, p.depth), maker(out, dtype)
+    (p, planes), (read, which) = planned_for(geometry, shape), whole_mask(*geometry.split(shape), mask[0])
+    zero = sums(sum_of(params), *(np.empty(0, dtype),) * 2, p.depth)
     given = which, *mean_planes.inside(params, p), zero, p.packed, planes
-    count, work = groups_of(planes, zero.itemsize), 2 * math.prod(shape) * dtype.itemsize
-
-    def call(x: Array, mask: Array) -> Array | None:
-        y = new(out, dtype)
-        strange = over(masked_lanes, (x.ravel(), read(mask), y.ravel(), *given), count, work)
-        return None if strange else y
-
-    return call
+    count = groups_of(planes, zero.itemsize)
+    return mean_planes.finite(masked_lanes, given, count, read, x, geometry.out_shape(shape))
 
 
 def is_taken(params: MeanParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:

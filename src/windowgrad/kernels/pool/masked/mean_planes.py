@@ -58,15 +58,22 @@ def averaging(params: MeanParams, x: Kind, mask: Kind) -> Callable[[Array, Array
     (shape, dtype), geometry = x, params.geometry
     if not is_taken(params, shape, dtype):
         return None
-    (lead, spatial), (p, planes) = geometry.split(shape), planned_for(geometry, shape)
-    zero, out, cells = sums(sum_of(params), *(np.empty(0, dtype),) * 2, p.depth), geometry.out_shape(shape), math.prod(shape)
-    new, (read, which) = maker(out, dtype), whole_mask(lead, spatial, mask[0])
+    (p, planes), (read, which) = planned_for(geometry, shape), whole_mask(*geometry.split(shape), mask[0])
+    zero = sums(sum_of(params), *(np.empty(0, dtype),) * 2, p.depth)
     given = which, *inside(params, p), zero, p.packed
-    by, count, work = mean_planes_for(p), planes * p.pieces, 2 * cells * dtype.itemsize
+    return finite(mean_planes_for(p), given, planes * p.pieces, read, x, geometry.out_shape(shape))
+
+
+def finite(
+    kernel: Any, given: tuple[Any, ...], count: int, read: Callable[[Array], Array], x: Kind, out: tuple[int, ...]
+) -> Callable[[Array, Array], Array | None]:
+    """From contiguous x and mask to the result of a kernel, which says whether a part of it is not finite: then it is None."""
+    (shape, dtype), new = x, maker(out, x[1])
+    work = 2 * math.prod(shape) * dtype.itemsize
 
     def call(x: Array, mask: Array) -> Array | None:
         y = new(out, dtype)
-        strange = over(by, (x.ravel(), read(mask), y.ravel(), *given), count, work)
+        strange = over(kernel, (x.ravel(), read(mask), y.ravel(), *given), count, work)
         return None if strange else y
 
     return call
