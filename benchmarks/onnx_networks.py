@@ -2,9 +2,7 @@
 
 Images of 224×224 (U-Net: 128×128), float32, two threads, one file for both, batch normalisation folded before it is written,
 and a warm allocator (`allocators.py`). "nodes" is the evaluation node by node, "windowgrad" the fused steps of later calls.
-Before anything is timed, these two are compared bit for bit, and with ONNX Runtime. Its threads are told not to watch for more
-work after a call: for longer than the pause between two turns, they took a CPU from whoever came next. That made
-"windowgrad" take 41 ms and not 27 for the U-Net (batch 1), and ONNX Runtime needs the same time without.
+Before anything is timed, these two are compared bit for bit, and with ONNX Runtime.
 
     python benchmarks/onnx_networks.py
     python benchmarks/onnx_networks.py --only "U-Net, batch 1" --seconds 5
@@ -80,7 +78,6 @@ def measured(network: str, batch: int, threads: int, rounds: int, seconds: float
         proto = export(unet, unet_params(), shape)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # see above
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     x = np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
     net, fast = load(proto), load(proto)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.autograd.arrays import add, relu
+from windowgrad.autograd.arrays import add, matmul, relu
 from windowgrad.autograd.arrays.functions import relu6
 from windowgrad.autograd.arrays.normalise import batch_norm
 from windowgrad.autograd.transforms import vjp
@@ -40,6 +40,8 @@ POOLING: dict[str, Geometry] = {
     "global": Global(2),
 }
 """Windows that are computed in different ways."""
+MASKED = ("", ""), ("", "of long rows"), ("", "global"), ("small planes", ""), ("wide planes, even", "side by side")
+"""Layouts, of `pooled`, and windows that are computed in different ways with a mask."""
 CONVOLUTIONS: dict[str, tuple[int, int, int, Sliding, int]] = {
     "": (24, 16, 1, Sliding((3, 3), 1, 1), 21),
     "stride 2": (24, 16, 1, Sliding((3, 3), 2, 1), 21),
@@ -78,12 +80,16 @@ def parts(dtype: np.dtype[Any]) -> dict[str, list[Step]]:
         if windows:
             found[op.name] = list(pooled(op, dtype) if "sliding" in windows else convolved(op, dtype))
     if is_float(dtype):
-        large = cells((64, 1024), dtype)
+        large, row = cells((64, 1024), dtype), cells((256,), dtype)
+        turned = cells((1024, 256), dtype).T
         found["elementwise"] = [
             ("relu", lambda: pulled(relu, large)),
             ("relu6", lambda: pulled(relu6, large)),
             ("add", lambda: pulled(lambda x: add(x, x), large)),
             ("batch_norm", lambda: pulled(partial(normalised, dtype), large)),
+            ("matmul", lambda: matmul(large, turned.T)),
+            ("matmul of a row", lambda: matmul(row, turned)),
+            ("matmul of a row, in rows", lambda: matmul(row, np.ascontiguousarray(turned))),
         ]
     return found
 
@@ -110,10 +116,10 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
             for options in facts_of(op).kernel_options:
                 name = ", ".join(filter(None, (op.name, windows, layout)))
                 yield from every_rule(name, op, record(geometry, *options), x)
-    some = Mask(np.arange(41) % 3 > 0)
-    for geometry in (POOLING[""], POOLING["of long rows"], POOLING["global"]):
-        left = record(geometry, *facts_of(op).kernel_options[0], where=some)
-        yield from every_rule(f"{op.name} with a mask", op, left, layouts[""])
+    for layout, windows in MASKED:
+        some = Mask(np.arange(layouts[layout].shape[-1]) % 3 > 0)
+        left = record(POOLING[windows], *facts_of(op).kernel_options[0], where=some)
+        yield from every_rule(f"{op.name} with a mask", op, left, layouts[layout])
     for name, x in strange(layouts[""]) if is_float(dtype) else ():
         for geometry in (POOLING[""], POOLING["global"]):
             yield from every_rule(f"{op.name} of {name}", op, record(geometry, *facts_of(op).kernel_options[0]), x)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from support.exact import same_bits
+from support.interpreter import fresh
+from support.paths import TESTS
 from support.smooth_bound import check_smooth, with_reach
 from windowgrad import dispatch
 from windowgrad.geometry import Adaptive, Global, Sliding
@@ -172,6 +174,36 @@ SIDE_BY_SIDE = [  # geometry, plane
     (Sliding((2,), 2), (46,)),
     (Sliding((2, 2, 2), 2), (4, 2, 20)),
 ]
+
+
+GUARDED = f"""
+import sys
+sys.path.insert(0, {str(TESTS)!r})
+import numpy as np
+from support.guarded import exact_memory, guard_compiled_code, guarded
+guard_compiled_code()
+from windowgrad.geometry import Sliding
+from windowgrad.ops import OPS
+from windowgrad.params import Mask, SmoothParams
+
+op = OPS["smooth_max_pool"]
+for kernel, plane in {[(geometry.kernel, plane) for geometry, plane in SIDE_BY_SIDE]!r} + [((2,), (6,))]:
+    x = np.random.default_rng(0).standard_normal((3, *plane)).astype(np.float32)
+    plain = SmoothParams(Sliding(kernel, kernel), 1.5)
+    masks = [None, Mask(guarded(x > -1)), Mask(guarded(x[0] > -1))]
+    for at in ("start", "end"):
+        for params in [plain if mask is None else plain.masked_by(mask) for mask in masks]:
+            with exact_memory(at=at, poison=0xFF):
+                y = op.forward(params, guarded(x, at=at))
+                (gx,) = op.vjp(params, guarded(x, at=at), guarded(y, at=at))
+            assert np.isfinite(y).all() and np.isfinite(gx).all()
+print("well")
+"""
+
+
+def test_windows_side_by_side_touch_nothing_beside_their_arrays():
+    """Rows shorter than a vector of weights were written as if they were as long as one of gradients."""
+    assert fresh(GUARDED).split() == ["well"]
 
 
 @pytest.mark.parametrize("given", ["narrow", "wide", "some NaN"])

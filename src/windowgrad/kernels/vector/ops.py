@@ -65,8 +65,8 @@ def later(typing: Any, a: Any, i: Any) -> Any:
 
 @intrinsic
 def lanes(typing: Any, a: Any) -> Any:
-    """How many cells of the array or address `a` a vector has."""
-    n = vec(a.dtype).lanes
+    """How many cells of the array or address `a` a vector has, or how many lanes the vector `a` has."""
+    n = a.lanes if isinstance(a, Vec) else vec(a.dtype).lanes
     return types.intp(a), lambda context, builder, signature, args: context.get_constant(types.intp, n)
 
 
