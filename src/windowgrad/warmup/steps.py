@@ -32,6 +32,7 @@ POOLING: dict[str, Geometry] = {
     "side by side": Sliding((2, 2), 2),
     "at every cell": Sliding((3, 3), 1, 1),
     "dilated": Sliding((3, 3), 1, 2, 2),
+    "dilated and far apart": Sliding((3, 3), 3, 0, 2),
     "of many rows": Sliding((16, 16), 1),
     "of long rows": Sliding((1, 40), 1),
     "adaptive": Adaptive((7, 7)),
@@ -87,7 +88,7 @@ def parts(dtype: np.dtype[Any]) -> dict[str, list[Step]]:
             ("relu6", lambda: pulled(relu6, large)),
             ("add", lambda: pulled(lambda x: add(x, x), large)),
             ("batch_norm", lambda: pulled(partial(normalised, dtype), large)),
-            ("matmul", lambda: matmul(large, turned.T)),
+            ("matmul", lambda: matmul(large, cells((256, 1024), dtype).T)),
             ("matmul of a row", lambda: matmul(row, turned)),
             ("matmul of a row, in rows", lambda: matmul(row, np.ascontiguousarray(turned))),
         ]
