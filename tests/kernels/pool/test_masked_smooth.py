@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+import windowgrad as wg
 from support.bits import settled
 from support.guarded import exact_memory, guarded
 from support.smooth_bound import check_smooth, with_reach
 from windowgrad import dispatch
 from windowgrad.geometry import Adaptive, Global, Sliding
+from windowgrad.kernels.pool import blocks
 from windowgrad.kernels.pool.masked import smooth_planes, sums
 from windowgrad.kernels.pool.smooth import chunks, strips
 from windowgrad.kernels.runtime import threads
@@ -37,7 +39,7 @@ def drawn(*shape, share=0.5, dtype=np.float32, seed=0):
     return rng.standard_normal(shape).astype(dtype), rng.random(shape) < share
 
 
-def test_arrays_that_are_not_cut_are_taken_by_the_kernels_for_all_cells():
+def test_planes_that_are_not_large_are_taken_by_the_kernels_for_all_cells():
     params, side = SmoothParams(Sliding((2, 2), 2), 1.0), 1 << 10
     x = np.broadcast_to(np.float32(0), (2, side, side))
     assert smooth_planes.is_taken(params, x)
@@ -152,3 +154,20 @@ def test_a_plane_that_is_not_narrow_has_a_middle_between_the_cells_that_are_left
     x, where = drawn(1, 9, 11, share=0.8)
     x[~where] = 1e30
     check_smooth(SmoothParams(Sliding((2, 2), 2), 1.0, where=Mask(where)), x + np.float32(600) * where)
+
+
+def test_an_array_that_is_cut_has_the_bits_of_a_whole_one(monkeypatch):
+    """A large array whose cells are not in a row is copied block by block."""
+    x, mask = np.random.default_rng(3).standard_normal((2, 3, 17, 4)) * 9, np.array([True, False, True, True])
+    stepped = np.repeat(x, 2, axis=-1)[..., ::2]
+    whole = wg.smooth_max_pool2d(x, 4, beta=-3, where=mask)
+    monkeypatch.setattr(blocks, "COPIED", 0)
+    monkeypatch.setattr(blocks, "CELLS", 1)
+    monkeypatch.setattr(dispatch, "READY", False)
+    blocks.cut_up.cache_clear()
+    cut = blocks.blocks(Sliding((4, 4), 4), stepped, stepped.dtype, in_place=False, fixed=True)
+    found = wg.smooth_max_pool2d(stepped, 4, beta=-3, where=mask)
+    blocks.cut_up.cache_clear()
+    assert cut is not None
+    assert cut.count > 1
+    assert found.tobytes() == whole.tobytes()
