@@ -1,8 +1,8 @@
 """Memory for results inside a network: what dies gives its place to the next result, which then stands in the caches.
 
 A network makes a result for each layer, which dies one or two layers later. Each in memory of its own, they pass through all
-caches; in a few places that are used in turn, most stay there (MobileNet-V2, one image: 0.94 of the time). `buffers.empty`
-has a block for each size, which is right for results that a caller keeps.
+caches; in a few places that are used in turn, most stay there (one image: MobileNet-V2 takes 0.97 of the time, ResNet-18 as
+long). `buffers.empty` has a block for each size, which is right for results that a caller keeps.
 
 A slot is free if nothing refers to its block: every array in it, and every view of one, has the block for its base. So a layer
 may keep what it is given, or give back a part of it; the slot is then not used again. What leaves the network is copied if it
