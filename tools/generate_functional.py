@@ -193,19 +193,16 @@ def computed(op: Op, family: Family, rank: int | None) -> str:
         "sliding": f"pooling({called}, windows, {record}, {rank})",
         "adaptive": f"pooling({called}, bins, {record}, {rank})",
         "global": f"pooling({called}, everything, {record}{f', {rank}' if rank else ''})",
-    }.get(family.windows, called)
+        "convolution": f"convolving({called}, {rank})",
+        "transposed": f"transposing({called}, {rank})",
+    }[family.windows]
 
 
 def body(family: Family, rank: int | None) -> Iterator[str]:
     constant, given = public_name(family, rank).upper(), "".join(f", {name}" for name in family.options)
     if "weight" in family.arguments:
-        make = "transpose_params" if family.windows == "transposed" else "conv_params"
-        yield f"        kernel = kernel_of({rank}, weight)"
-        if family.windows == "transposed":
-            yield "        extra = padding_for(x, kernel, stride, padding, dilation, output_padding, output_size)"
-            given = given.replace("output_padding", "extra")
-        yield f"        params = {make}(kernel, stride, padding, dilation{given})"
-        yield f"        y: A = {constant}.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)"
+        given += ", output_size" if family.windows == "transposed" else ""
+        yield f"        y: A = {constant}(x, weight, bias, (stride, padding, dilation{given}), out)"
         yield "        return y"
         return
     options = {
@@ -332,8 +329,9 @@ from typing import Any, Literal, overload
 from windowgrad.arguments import Padding, Size
 from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
+from windowgrad.functional.convolving import convolving, transposing
 from windowgrad.functional.pooling import pooling
-from windowgrad.functional.records import bins, conv_params, everything, kernel_of, padding_for, transpose_params, windows
+from windowgrad.functional.records import bins, everything, windows
 from windowgrad.functional.sharpness import is_array, sharpened
 from windowgrad.functional.signatures import A, Bins, Empty, Named, Pair, Ties
 from windowgrad.ops import called

@@ -8,14 +8,14 @@ from __future__ import annotations
 from windowgrad.arguments import Padding, Size
 from windowgrad.errors import WindowgradError
 from windowgrad.functional.call import show_call
-from windowgrad.functional.records import conv_params, kernel_of, padding_for, transpose_params
+from windowgrad.functional.convolving import convolving, transposing
 from windowgrad.functional.signatures import A, Named
 from windowgrad.ops import called
 
 __all__ = ["conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 
-CONV = called("conv", "conv")
+CONV = convolving(called("conv", "conv"), None)
 
 
 def conv(
@@ -51,16 +51,14 @@ def conv(
     [[[4.0, 4.0], [4.0, 4.0]]]
     """
     try:
-        kernel = kernel_of(None, weight)
-        params = conv_params(kernel, stride, padding, dilation, groups)
-        y: A = CONV.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
+        y: A = CONV(x, weight, bias, (stride, padding, dilation, groups), out)
         return y
     except WindowgradError as error:
         show_call(error, conv, locals())
         raise
 
 
-CONV1D = called("conv", "conv1d")
+CONV1D = convolving(called("conv", "conv1d"), 1)
 
 
 def conv1d(
@@ -96,16 +94,14 @@ def conv1d(
     [[2.0, 2.0, 2.0]]
     """
     try:
-        kernel = kernel_of(1, weight)
-        params = conv_params(kernel, stride, padding, dilation, groups)
-        y: A = CONV1D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
+        y: A = CONV1D(x, weight, bias, (stride, padding, dilation, groups), out)
         return y
     except WindowgradError as error:
         show_call(error, conv1d, locals())
         raise
 
 
-CONV2D = called("conv", "conv2d")
+CONV2D = convolving(called("conv", "conv2d"), 2)
 
 
 def conv2d(
@@ -141,16 +137,14 @@ def conv2d(
     [[[4.0, 4.0], [4.0, 4.0]]]
     """
     try:
-        kernel = kernel_of(2, weight)
-        params = conv_params(kernel, stride, padding, dilation, groups)
-        y: A = CONV2D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
+        y: A = CONV2D(x, weight, bias, (stride, padding, dilation, groups), out)
         return y
     except WindowgradError as error:
         show_call(error, conv2d, locals())
         raise
 
 
-CONV3D = called("conv", "conv3d")
+CONV3D = convolving(called("conv", "conv3d"), 3)
 
 
 def conv3d(
@@ -186,16 +180,14 @@ def conv3d(
     [[[[8.0]]]]
     """
     try:
-        kernel = kernel_of(3, weight)
-        params = conv_params(kernel, stride, padding, dilation, groups)
-        y: A = CONV3D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
+        y: A = CONV3D(x, weight, bias, (stride, padding, dilation, groups), out)
         return y
     except WindowgradError as error:
         show_call(error, conv3d, locals())
         raise
 
 
-CONV_TRANSPOSE = called("conv_transpose", "conv_transpose")
+CONV_TRANSPOSE = transposing(called("conv_transpose", "conv_transpose"), None)
 
 
 def conv_transpose(
@@ -235,17 +227,14 @@ def conv_transpose(
     [[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]
     """
     try:
-        kernel = kernel_of(None, weight)
-        extra = padding_for(x, kernel, stride, padding, dilation, output_padding, output_size)
-        params = transpose_params(kernel, stride, padding, dilation, groups, extra)
-        y: A = CONV_TRANSPOSE.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
+        y: A = CONV_TRANSPOSE(x, weight, bias, (stride, padding, dilation, groups, output_padding, output_size), out)
         return y
     except WindowgradError as error:
         show_call(error, conv_transpose, locals())
         raise
 
 
-CONV_TRANSPOSE1D = called("conv_transpose", "conv_transpose1d")
+CONV_TRANSPOSE1D = transposing(called("conv_transpose", "conv_transpose1d"), 1)
 
 
 def conv_transpose1d(
@@ -285,17 +274,14 @@ def conv_transpose1d(
     [[1.0, 2.0, 2.0, 1.0]]
     """
     try:
-        kernel = kernel_of(1, weight)
-        extra = padding_for(x, kernel, stride, padding, dilation, output_padding, output_size)
-        params = transpose_params(kernel, stride, padding, dilation, groups, extra)
-        y: A = CONV_TRANSPOSE1D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
+        y: A = CONV_TRANSPOSE1D(x, weight, bias, (stride, padding, dilation, groups, output_padding, output_size), out)
         return y
     except WindowgradError as error:
         show_call(error, conv_transpose1d, locals())
         raise
 
 
-CONV_TRANSPOSE2D = called("conv_transpose", "conv_transpose2d")
+CONV_TRANSPOSE2D = transposing(called("conv_transpose", "conv_transpose2d"), 2)
 
 
 def conv_transpose2d(
@@ -335,17 +321,14 @@ def conv_transpose2d(
     [[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]
     """
     try:
-        kernel = kernel_of(2, weight)
-        extra = padding_for(x, kernel, stride, padding, dilation, output_padding, output_size)
-        params = transpose_params(kernel, stride, padding, dilation, groups, extra)
-        y: A = CONV_TRANSPOSE2D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
+        y: A = CONV_TRANSPOSE2D(x, weight, bias, (stride, padding, dilation, groups, output_padding, output_size), out)
         return y
     except WindowgradError as error:
         show_call(error, conv_transpose2d, locals())
         raise
 
 
-CONV_TRANSPOSE3D = called("conv_transpose", "conv_transpose3d")
+CONV_TRANSPOSE3D = transposing(called("conv_transpose", "conv_transpose3d"), 3)
 
 
 def conv_transpose3d(
@@ -385,10 +368,7 @@ def conv_transpose3d(
     [[[[1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]]]
     """
     try:
-        kernel = kernel_of(3, weight)
-        extra = padding_for(x, kernel, stride, padding, dilation, output_padding, output_size)
-        params = transpose_params(kernel, stride, padding, dilation, groups, extra)
-        y: A = CONV_TRANSPOSE3D.forward(params, x, weight, *(() if bias is None else (bias,)), out=out)
+        y: A = CONV_TRANSPOSE3D(x, weight, bias, (stride, padding, dilation, groups, output_padding, output_size), out)
         return y
     except WindowgradError as error:
         show_call(error, conv_transpose3d, locals())

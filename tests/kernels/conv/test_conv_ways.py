@@ -112,6 +112,32 @@ def test_a_kernel_equals_the_exact_one_wherever_its_predicate_holds(kind, dtype,
 
 @every_kind
 @every_float
+def test_a_prepared_call_has_the_bits_of_one_that_is_not_for_any_number_of_threads(kind, dtype, monkeypatch):
+    """The number of threads may change between calls; scratch and output hold NaN before, and nothing else is written."""
+    monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    seen = set()
+    for shapes, made in cases(kind, dtype, CASES, lambda rng: rng.standard_normal):
+        for role, way in holding(made):
+            ready = way.ready(made.conv.told(role), np.dtype(dtype))
+            if ready is None:
+                continue
+            seen.add(way.name)
+            wanted = placed(np.full(made.arrays[role].size, np.nan, dtype))
+            strange = forced(made, role, way, wanted)
+            for count in (1, 2, 3, 2):
+                monkeypatch.setattr(threads, "chosen", count)
+                memory, out = poison(monkeypatch), placed(np.full(wanted.size, np.nan, dtype))
+                assert bool(ready(*made.operands(role), made.bias[role], out)) == bool(strange), (way.name, role, shapes)
+                assert out.tobytes() == wanted.tobytes(), (way.name, role, shapes, count)
+                assert untouched(out)
+                assert memory.kept(), (way.name, role, shapes, count)
+    assert seen >= {"pointwise": {"products", "short", "thin"}, "dense": {"products", "few_weight", "weight_products"}}.get(
+        kind, set()
+    )
+
+
+@every_kind
+@every_float
 def test_a_kernel_is_refused_at_the_edge_of_its_predicate(kind, dtype):
     """Of the drawn geometries some must be on either side, or the test above would not stand at the edge."""
     sides = {way.name: set() for ways in WAYS.values() for way in ways}
@@ -179,7 +205,7 @@ def test_planes_side_by_side_have_rows_that_fit(width, may):
 
 
 def only(share, shares):
-    """`threads.run` and `threads.over`, but one share only. What has to be packed before is packed as a whole."""
+    """`threads.run`, `over` and `repeated`, but one share only. What has to be packed before is packed as a whole."""
 
     def run(task, count, work):
         bounds = [count * i // shares for i in range(shares + 1)]
@@ -188,7 +214,10 @@ def only(share, shares):
     def over(kernel, given, count, work):
         return kernel(*given, 0, count) or 0 if kernel is pack_tiles else run(partial(kernel, *given), count, work)
 
-    return run, over
+    def repeated(kernel, count, threads):
+        return lambda *given: over(kernel, given, count, 0)
+
+    return run, over, repeated
 
 
 @every_kind
@@ -204,7 +233,7 @@ def test_each_share_owns_the_cells_it_reads_and_writes(kind, dtype, monkeypatch)
                 monkeypatch.setattr(threads, "chosen", shares)
                 written, parts = np.zeros(expected.size, int), []
                 for share in range(shares):
-                    for name, function in zip(("run", "over"), only(share, shares), strict=True):
+                    for name, function in zip(("run", "over", "repeated"), only(share, shares), strict=True):
                         monkeypatch.setattr(conv_share, name, function)
                     out = placed(np.full(expected.size, np.nan, dtype))
                     strange = forced(made, role, way, out)

@@ -161,6 +161,29 @@ def test_what_shares_return_is_or_ed():
     assert threads.over(bits, (found,), 0, LARGE) == 0
 
 
+@pytest.mark.parametrize("count", [1, 2, 60])
+def test_a_kernel_that_is_called_again_and_again_gives_what_its_shares_give(count):
+    found = np.zeros(64, np.int64)
+    call = threads.repeated(bits, count, 3)
+    for _ in range(100):
+        assert call(found) == 2**count - 1
+    assert found.tolist() == [100] * count + [0] * (64 - count)
+    assert threads.repeated(count_up, count, 1)(found) == 0
+    threads.forget_helpers()  # as in a forked child, which has another team
+    assert call(found) == 2**count - 1
+    nested = threads.repeated(bits, count, 3)
+    threads.run(lambda first, last: [nested(found) for _ in range(first, last)], 4, LARGE)
+    assert found.tolist() == [106] * count + [0] * (64 - count)
+
+
+def test_a_kernel_that_cannot_be_shared_is_called_again_and_again_from_one_thread():
+    found = np.zeros(9, np.int64)
+    call = threads.repeated(gives, 9, 3)
+    for _ in range(3):
+        call(found)
+    assert found.tolist() == [3] * 9
+
+
 def test_a_kernel_that_returns_a_float_and_one_with_keywords_are_called_from_python():
     found = np.zeros(9, np.int64)
     assert team.address(gives, (found,)) == 0

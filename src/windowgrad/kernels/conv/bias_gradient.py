@@ -9,6 +9,7 @@ Measured and rejected: NumPy's sum in float64, which took a quarter of a depthwi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,20 +23,23 @@ from windowgrad.kernels.vector.types import BYTES
 
 @kernel
 def sum_channels(g: Any, totals: Any, room: Any, images: int, plane: int, first: int, last: int) -> None:
-    """totals[channel] = the sum of its planes of g, for a share of the channels; the room has a vector for each channel."""
-    channels, n, channel = len(totals), lanes(totals), first
+    """totals[channel] = the sum of its planes of g, for a share of the channels.
+
+    Sums are of the dtype of the room, which has a vector for each channel.
+    """
+    channels, n, channel = len(totals), lanes(room), first
     sums = later(address(room), first * n)
     while channel < last:
-        a = splat(totals, 0)
+        a = splat(room, 0)
         b, c, d, image = a, a, a, 0
         while image < images:
             cells, i = later(address(g), (image * channels + channel) * plane), 0
             while i + 4 * n <= plane:
-                a, b = a + load_as(cells, i, totals), b + load_as(cells, i + n, totals)
-                c, d = c + load_as(cells, i + 2 * n, totals), d + load_as(cells, i + 3 * n, totals)
+                a, b = a + load_as(cells, i, room), b + load_as(cells, i + n, room)
+                c, d = c + load_as(cells, i + 2 * n, room), d + load_as(cells, i + 3 * n, room)
                 i += 4 * n
             while i < plane:
-                a = a + load_part_as(cells, i, min(n, plane - i), totals)
+                a = a + load_part_as(cells, i, min(n, plane - i), room)
                 i += n
             image += 1
         store(sums, 0, (a + b) + (c + d))
@@ -51,8 +55,16 @@ def sum_channels(g: Any, totals: Any, room: Any, images: int, plane: int, first:
 def channel_sums(g: Array, axis: int) -> Array:
     """The sum of g over all axes but one. Its order is that of the cells, whatever their layout in memory."""
     held = np.float32 if g.dtype == np.float32 or g.dtype.itemsize <= 2 else np.float64
-    totals, cells = np.empty(g.shape[axis], np.float64), writeable(np.ascontiguousarray(g, dtype=held).reshape(-1))
-    images, plane = math.prod(g.shape[:axis]), math.prod(g.shape[axis + 1 :])
-    sums = np.empty(len(totals) * BYTES // totals.itemsize)
-    over(sum_channels, (cells, totals, sums, images, plane), len(totals), cells.nbytes)
-    return totals
+    return summing(g.shape, axis, np.float64)(writeable(np.ascontiguousarray(g, dtype=held).reshape(-1)))
+
+
+def summing(shape: tuple[int, ...], axis: int, dtype: Any) -> Callable[[Array], Array]:
+    """The same in this dtype, as a function of the flat cells of an array of this shape."""
+    channels, images, plane = shape[axis], math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+
+    def sums(cells: Array) -> Array:
+        totals, space = np.empty(channels, dtype), np.empty(channels * BYTES // 8)
+        over(sum_channels, (cells, totals, space, images, plane), channels, cells.nbytes)
+        return totals
+
+    return sums

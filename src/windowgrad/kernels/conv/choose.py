@@ -167,6 +167,10 @@ class Transposed(Grouped):
         a, b = (b, a) if role == WEIGHT else (a, b)
         return super().compute(ADJOINT[role], a, b, bias, out, adds)
 
+    def ready(self, role: int, dtype: Any) -> Callable[[Array, Array, Array, Array], int]:
+        compute = super().ready(role, dtype)
+        return (lambda a, b, bias, out: compute(b, a, bias, out)) if role == WEIGHT else compute
+
     def played(self, role: int) -> int:
         return ADJOINT[role]
 

@@ -19,7 +19,7 @@ from windowgrad.arguments import counted
 from windowgrad.dtypes import conv_dtype, derivative_of, is_float, promoted
 from windowgrad.errors import WindowError
 from windowgrad.kernels.arrays import room, writeable
-from windowgrad.kernels.conv.bias_gradient import channel_sums
+from windowgrad.kernels.conv.bias_gradient import channel_sums, summing
 from windowgrad.kernels.conv.choose import Grouped, grouped
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.conv.plan import Array
@@ -171,13 +171,15 @@ def prepare(rule: str, params: ConvParams, *kinds: Kind) -> Callable[..., Any] |
 
 
 def prepared(conv: Grouped, role: int, dtype: Any, shape: tuple[int, ...]) -> Callable[..., Array]:
-    """The forward pass or the input gradient, of this shape, as a function of its operands, a bias and maybe its result."""
-    compute, new = conv.ready(role, dtype), maker(shape, dtype)
+    """A role, with a result of this shape, as a function of its operands, a bias and maybe its result."""
+    compute, new, narrow = conv.ready(role, dtype), maker(shape, dtype), dtype == np.float32
 
     def call(a: Array, b: Array, bias: Array, y: Array | None = None) -> Array:
-        y = new(shape, dtype) if y is None else y
+        if y is None:
+            y = new(shape, dtype)
         cells, numbers, sums = a.ravel(), b.ravel(), y.ravel()
-        if strange := compute(cells, numbers, bias, sums):
+        strange = compute(cells, numbers, bias, sums)
+        if strange and (strange >> HUGE or (narrow and not stay_normal(cells, numbers))):  # else a review finds nothing
             with np.errstate(all="ignore"):
                 found = settled(conv, role, [(cells, numbers)], bias, sums, strange)
                 if found is not sums:
@@ -191,22 +193,20 @@ def prepared_vjp(conv: Grouped, dtype: Any, *shapes: tuple[int, ...]) -> Callabl
     """As `conv_vjp`, for arrays of these shapes."""
     x_shape, w_shape, *_, g_shape = shapes
     channel = len(g_shape) - conv.window.rank - 1
-    back, none, size = prepared(conv, INPUT, dtype, x_shape), np.zeros(x_shape[channel], dtype), math.prod(w_shape)
+    back, weigh, add = (
+        prepared(conv, INPUT, dtype, x_shape),
+        prepared(conv, WEIGHT, dtype, w_shape),
+        summing(g_shape, channel, dtype),
+    )
+    none = np.zeros(x_shape[channel], dtype)
+    nothing = none[:0]
 
-    def weight_gradient(x: Array, g: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return total(conv, WEIGHT, [(x, g)], none[:0], size).reshape(w_shape).astype(dtype, copy=False)
-
-    def pull(*arrays: Array, needs: Sequence[bool] = (True, True, True)) -> tuple[Array | None, ...]:
-        x, w, *bias, g = arrays
-        gx, gw = back(g, w, none) if needs[0] else None, weight_gradient(x, g) if needs[1] else None
-        if not bias:
+    def pull(x: Array, w: Array, *rest: Array, needs: Sequence[bool] = (True, True, True)) -> tuple[Array | None, ...]:
+        g = rest[-1]
+        gx, gw = back(g, w, none) if needs[0] else None, weigh(x, g, nothing) if needs[1] else None
+        if len(rest) == 1:
             return gx, gw
-        return gx, gw, bias_gradient(g) if needs[2] else None
-
-    def bias_gradient(g: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return channel_sums(g, channel).astype(dtype, copy=False)
+        return gx, gw, add(g.ravel()) if needs[2] else None
 
     return pull
 

@@ -79,14 +79,20 @@ def least_and_most(x: Any, first: int, last: int) -> Any:
 
 
 @kernel
-def any_below(x: Any, exponent: int, first: int, last: int) -> int:
-    """Whether (1 or 0) one of the cells `first` to `last`, of float32, is not 0 and has a smaller exponent than this."""
-    low, _ = extremes(address(x), first, last)
-    return int(low + 1 < exponent << 23)
+def may_be_denormal(few: Any, many: Any, first: int, last: int) -> int:
+    """Whether (1 or 0) by its exponents a product may be denormal: of a cell, not 0, of one array of float32 with one of the
+    cells `first` to `last` of another.
+    """
+    low, _ = extremes(address(few), 0, len(few))
+    least, _ = extremes(address(many), first, last)
+    exponent = low + np.uint64(1) >> np.uint64(23)
+    return int(exponent < 1 or least + np.uint64(1) < max(1, 128 - np.int64(exponent)) << 23)
 
 
 SMALL = 1 << 16
-"""Cells that one thread looks at."""
+"""Cells of the smaller array, which every thread looks at."""
+LIGHT = 4
+"""To look at so many bytes takes as long as other work on one."""
 
 
 def stay_normal(a: Array, b: Array) -> bool:
@@ -98,8 +104,7 @@ def stay_normal(a: Array, b: Array) -> bool:
     few, many = (a, b) if a.size <= b.size else (b, a)
     if few.size > SMALL or not few.size:
         return False
-    exponent = int(least_and_most(few, 0, few.size)[0]) + 1 >> 23
-    return exponent > 0 and not over(any_below, (many, max(1, 128 - exponent)), many.size, many.nbytes)
+    return not over(may_be_denormal, (few, many), many.size, many.nbytes // LIGHT)
 
 
 BITS: dict[int, tuple[Any, Any]] = {4: (np.uint32, np.float32), 8: (np.uint64, np.float64)}

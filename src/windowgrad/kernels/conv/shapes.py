@@ -131,12 +131,13 @@ class Way(NamedTuple):
     holds: Callable[[Pass, int], bool]
     compute: Callable[..., int]
     worth: Callable[[Pass], bool] = lambda one: True
-    ready: Callable[[Pass, Any], Callable[[Array, Array, Array, Array], int] | None] = lambda one, dtype: None
+    ready: Callable[[Pass, Any], Compute | None] = lambda one, dtype: None
     ends: int = 0
     kept: Callable[[Pass, Array, Array, Packed], Ending | None] = lambda one, w, bias, packed: None
 
 
 Kernel = Callable[..., Any]
+Compute = Callable[[Array, Array, Array, Array], int]
 Ending = Callable[[Array, Array, End], int]
 Packed = dict[bytes, Array]
 """The packed weights of a convolution, by the bytes of the list of taps that each is packed for."""

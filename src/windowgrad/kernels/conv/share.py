@@ -12,7 +12,7 @@ import numpy as np
 
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.runtime.jit import helper
-from windowgrad.kernels.runtime.threads import MOST_THREADS, get_num_threads, is_worth, over, run, state
+from windowgrad.kernels.runtime.threads import MOST_THREADS, get_num_threads, is_worth, over, repeated, run, state
 from windowgrad.kernels.vector.atomic import exchange
 from windowgrad.kernels.vector.registers import WIDE_BYTES
 
@@ -35,13 +35,38 @@ def helpers(work: int) -> int:
     return 1 if not is_worth(work) or state.inside else get_num_threads()
 
 
+def sharing(kernel: Any, count: int, threads: int) -> Callable[..., int]:
+    """`shared` for so many threads, as a function of the first arguments of a kernel; their types are always the same."""
+    return repeated(kernel, count, threads)
+
+
+def by_threads(work: int, make: Callable[[int], Callable[..., int]]) -> Callable[..., int]:
+    """What `make` makes for as many threads as share so much work now; how many that are may change between calls."""
+    if not is_worth(work):
+        return make(1)
+    made: dict[int, Callable[..., int]] = {}
+
+    def call(*arrays: Array) -> int:
+        threads = helpers(work)
+        found = made.get(threads)
+        if found is None:
+            found = made[threads] = make(threads)
+        return found(*arrays)
+
+    return call
+
+
 PARTS = 2
 """Of the work, for each thread: who comes late or is interrupted does less."""
 
 
 def parts(units: int, work: int) -> int:
     """Into how many parts so many units of work are cut. A kernel is told of them, and each has scratch memory of its own."""
-    threads = helpers(work)
+    return parts_for(units, helpers(work))
+
+
+def parts_for(units: int, threads: int) -> int:
+    """The same for so many threads."""
     return 1 if threads == 1 else min(units, PARTS * threads)
 
 

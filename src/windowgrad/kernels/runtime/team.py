@@ -250,8 +250,15 @@ class Team:
 
     def launch(self, kernel: Any, given: tuple[Any, ...], count: int, shares: int, helpers: int) -> int:
         """The kernel over range(count), cut into shares, with at most so many helpers; what it gave, or-ed."""
-        job = Job(self.run, self.door, count, shares, helpers)
-        return kernel(*given, ctypes.addressof(job), entries.JOB) or 0
+        return self.start(kernel, given, self.job(count, shares, helpers))
+
+    def job(self, count: int, shares: int, helpers: int) -> tuple[Any, int]:
+        """The numbers of a job, and where they are. Nobody writes them, so they serve any number of calls."""
+        numbers = Job(self.run, self.door, count, shares, helpers)
+        return numbers, ctypes.addressof(numbers)
+
+    def start(self, kernel: Any, given: tuple[Any, ...], job: tuple[Any, int]) -> int:
+        return kernel(*given, job[1], entries.JOB) or 0
 
     def serve(self, calls: spin.Word, seen: int, watching: bool) -> None:
         """Work, until there are calls that were not seen, or nothing to do for a moment; not `watching`: if there is a job."""

@@ -253,6 +253,32 @@ def launched(kernel: Any, given: tuple[Any, ...], count: int, threads: int) -> i
     return pool.team.launch(kernel, given, count, min(count, SHARES * threads), threads - 1)  # type: ignore[no-any-return]
 
 
+def repeated(kernel: Any, count: int, threads: int) -> Callable[..., int]:
+    """`over` on so many threads, as a function of the first arguments of the kernel, which are of the same types in every call.
+
+    So it is asked once whether threads can share the kernel, and the job is described once.
+    """
+    if min(threads, count) < 2:
+        return lambda *given: kernel(*given, 0, count) or 0
+    threads, described = min(threads, count), None
+
+    def call(*given: Any) -> int:
+        nonlocal described
+        if state.inside:
+            return kernel(*given, 0, count) or 0
+        team = pool.team
+        if described is None or described[0] is not team or team is None:  # in a forked child there is another team
+            found = launched(kernel, given, count, threads)
+            if found is None:
+                return kernel(*given, 0, count) or 0
+            described = pool.team, pool.team.job(count, min(count, SHARES * threads), threads - 1)
+            return found
+        pool.call(threads - 1)
+        return team.start(kernel, given, described[1])  # type: ignore[no-any-return]
+
+    return call
+
+
 def native() -> Any:
     """The module `team`; None before kernels are loaded, and with them Numba."""
     global found

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv import plan
@@ -11,9 +10,8 @@ from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.short import short_products
 from windowgrad.kernels.conv.gemm.ways import keep_packed, multiply, up_to
 from windowgrad.kernels.conv.plan import Array
-from windowgrad.kernels.conv.shapes import JOINED, Pass, Way
-from windowgrad.kernels.conv.share import parts, room, shared
-from windowgrad.kernels.runtime.threads import is_worth
+from windowgrad.kernels.conv.shapes import JOINED, Compute, Pass, Way
+from windowgrad.kernels.conv.share import by_threads, helpers, parts_for, room, sharing
 from windowgrad.kernels.vector.registers import ROWS, WIDE_BYTES
 
 SHORT_SUMS = 32
@@ -67,10 +65,7 @@ def strips(one: Pass, itemsize: int) -> Strips:
 def sum_short(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     if adds:
         return multiply(one, x, w, bias, y, adds)
-    work, some = bytes_of(one, y.itemsize), strips(one, y.itemsize)
-    told = short_plan(one, y.itemsize, parts(one.images * one.groups * some.slices * some.number, work))
-    given = prepared_short(one, told, x, w, bias, y)
-    return shared(partial(short_products, *given), told.share[0], work)
+    return ready_short(one, y.dtype, helpers(bytes_of(one, y.itemsize)))(x, w, bias, y)
 
 
 def bytes_of(one: Pass, itemsize: int) -> int:
@@ -96,22 +91,22 @@ def short_plan(one: Pass, itemsize: int, count: int) -> ShortPlan:
     return ShortPlan(tiles * k * ROWS, count * own, count * own_lists, some, (count, own, own_lists))
 
 
-def prepared_short(one: Pass, told: ShortPlan, x: Array, w: Array, bias: Array, y: Array) -> tuple[Any, ...]:
-    """The arguments of `short_products`; the weight is packed."""
-    (gather,), (cells, lists) = one.gathers, room.get(told.packed + told.cells, y.dtype, told.lists)
-    pack_tiles(w, cells, gather.places, one.weight, (one.rows, one.channels, 0), 0, one.groups * -(-one.rows // ROWS))
-    scratch = cells[told.packed :], lists
-    return x, cells, y, bias, scratch, gather.axes, one.sizes, tuple(told.strips), told.share
+def ready_to_sum_short(one: Pass, dtype: Any) -> Compute:
+    return by_threads(bytes_of(one, dtype.itemsize), lambda threads: ready_short(one, dtype, threads))
 
 
-def ready_to_sum_short(one: Pass, dtype: Any) -> Callable[[Array, Array, Array, Array], int] | None:
-    """`sum_short` of fresh sums, for a small pass, on one thread."""
-    if is_worth(bytes_of(one, dtype.itemsize)):
-        return None
-    told = short_plan(one, dtype.itemsize, 1)
+def ready_short(one: Pass, dtype: Any, threads: int) -> Compute:
+    """`short_products` of fresh sums on so many threads."""
+    (gather,), some = one.gathers, strips(one, dtype.itemsize)
+    count = parts_for(one.images * one.groups * some.slices * some.number, threads)
+    packed, own, own_lists, _, share = short_plan(one, dtype.itemsize, count)
+    start, told = sharing(short_products, count, threads), (gather.axes, one.sizes, tuple(some), share)
+    packing = gather.places, one.weight, (one.rows, one.channels, 0), 0, one.groups * -(-one.rows // ROWS)
 
     def call(x: Array, w: Array, bias: Array, y: Array) -> int:
-        return short_products(*prepared_short(one, told, x, w, bias, y), 0, 1)  # type: ignore[no-any-return]
+        cells, lists = room.get(packed + own, dtype, own_lists)
+        pack_tiles(w, cells, *packing)
+        return start(x, cells, y, bias, (cells[packed:], lists), *told)
 
     return call
 

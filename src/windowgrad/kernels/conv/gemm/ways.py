@@ -7,7 +7,6 @@ pairs of a channel and a tap.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -21,8 +20,8 @@ from windowgrad.kernels.conv.gemm.products import products
 from windowgrad.kernels.conv.gemm.weight import weight_products
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.range_check import any_strange
-from windowgrad.kernels.conv.shapes import JOINED, End, Ending, Packed, Pass, Way, as_they_are, fill_unseen
-from windowgrad.kernels.conv.share import helpers, parts, room, shared
+from windowgrad.kernels.conv.shapes import JOINED, Compute, End, Ending, Packed, Pass, Way, as_they_are, fill_unseen
+from windowgrad.kernels.conv.share import by_threads, helpers, parts_for, room, shared, sharing
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import is_worth
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
@@ -81,10 +80,15 @@ def multiply(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -
     fill_unseen(one, bias, y, adds)
     strange = 0
     for layout in layouts(one, y.itemsize):
-        most = max(1, plan.WEIGHTS // (layout.k * ROWS * y.itemsize)) if layout.packs else layout.tiles
+        most = tiles_at_once(layout, y.itemsize)
         for start in range(0, layout.tiles, most):
             strange |= multiply_tiles(one, layout, x, w, bias, y, (start, min(most, layout.tiles - start)), adds)
     return strange
+
+
+def tiles_at_once(layout: Layout, itemsize: int) -> int:
+    """For how many tiles the weight is packed at a time."""
+    return max(1, plan.WEIGHTS // (layout.k * ROWS * itemsize)) if layout.packs else layout.tiles
 
 
 def multiply_tiles(
@@ -155,49 +159,95 @@ def keep_packed(one: Pass, w: Array, bias: Array, packed: Packed) -> Ending | No
     return call
 
 
-def ready_to_multiply(one: Pass, dtype: Any) -> Callable[[Array, Array, Array, Array], int] | None:
-    """`multiply` of fresh sums, for a small pass with one grid of pixels, on one thread: all but the kernel calls is done."""
+def ready_to_multiply(one: Pass, dtype: Any) -> Compute | None:
+    """`multiply` of fresh sums, for a weight that is packed as a whole: all but the kernel calls is done."""
     found = layouts(one, dtype.itemsize)
-    if is_worth(one.work) or one.has_unseen or len(found) != 1:
+    if any(tiles_at_once(layout, dtype.itemsize) < layout.tiles for layout in found):
         return None
-    layout = found[0]
+    if len(found) == 1 and not one.has_unseen:
+        return by_threads(one.work, lambda threads: ready_layout(one, found[0], dtype, threads))
+
+    def several(threads: int) -> Compute:
+        calls = [ready_layout(one, layout, dtype, threads) for layout in found]
+
+        def call(x: Array, w: Array, bias: Array, y: Array) -> int:
+            fill_unseen(one, bias, y, False)
+            strange = 0
+            for each in calls:
+                strange |= each(x, w, bias, y)
+            return strange
+
+        return call
+
+    return by_threads(one.work, several)
+
+
+def ready_layout(one: Pass, layout: Layout, dtype: Any, threads: int) -> Compute:
+    """One grid of pixels on so many threads."""
     own = layout.k * ROWS * layout.tiles if layout.packs else 0
-    cells, lists, told, sizes = own + layout.slot_cells, layout.slot_lists, layout.told, (one.rows, one.channels, 0)
-    whole, end = (0, layout.tiles, layout.panels, 1, 0, 0, 1), as_they_are(dtype)
+    cells, lists, told = own + threads * layout.slot_cells, threads * layout.slot_lists, layout.told
+    count, sizes, end = shares(layout.panels, layout.tiles, threads), (one.rows, one.channels, 0), as_they_are(dtype)
+    start, whole = sharing(products, abs(count), threads), (0, layout.tiles, layout.panels, count, 0)
+    packing = sharing(pack_tiles, layout.tiles, threads if is_worth(own * dtype.itemsize) else 1)
 
     def call(x: Array, w: Array, bias: Array, y: Array) -> int:
         space, listed = room.get(cells, dtype, lists)
         if own:
-            pack_tiles(w, space, layout.places, layout.weight, sizes, 0, layout.tiles)
+            packing(w, space, layout.places, layout.weight, sizes)
             w, space = space, space[own:]
-        return products(x, w, y, bias, *end, space, listed, room.taken, told, *whole)  # type: ignore[no-any-return]
+        return start(x, w, y, bias, *end, space, listed, room.taken[:threads], told, *whole)
 
     return call
 
 
 def sum_pixels(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
-    (gather,), panel = one.gathers, plan.panel(gw.itemsize)
-    lanes = WIDE_BYTES // gw.itemsize
+    return ready_pixels(one, gw.dtype, helpers(one.work))(x, g, bias, gw)
+
+
+def ready_to_sum_pixels(one: Pass, dtype: Any) -> Compute:
+    return by_threads(one.work, lambda threads: ready_pixels(one, dtype, threads))
+
+
+def ready_pixels(one: Pass, dtype: Any, threads: int) -> Compute:
+    """`weight_products` on so many threads."""
+    (gather,), panel = one.gathers, plan.panel(dtype.itemsize)
+    lanes = WIDE_BYTES // dtype.itemsize
     columns = -(-one.rows // lanes)
     by_rows = shares_rows(one, columns)
     pixels = min(plan.PIXELS, one.images * one.pixels)
     some = min(one.taps, plan.PIXELS), min(-(-one.rows // panel), 8) * panel, pixels
     own, own_lists = up_to(some[1] * pixels + ROWS * (pixels + lanes) + lanes + 2 * ROWS * panel, lanes), 3 * some[0] * pixels
     units = one.groups * columns if by_rows else one.channels
-    count = parts(units, one.work)
-    scratch, share = room.get(count * own, gw.dtype, count * own_lists), (int(by_rows), units, count, own, own_lists)
-    shared(partial(weight_products, x, g, gw, scratch, gather.axes, one.sizes, some, share), count, one.work)
-    return int(any_strange(gw, 0, gw.size))
+    count = parts_for(units, threads)
+    start, share = sharing(weight_products, count, threads), (int(by_rows), units, count, own, own_lists)
+
+    def call(x: Array, g: Array, bias: Array, gw: Array) -> int:
+        start(x, g, gw, room.get(count * own, dtype, count * own_lists), gather.axes, one.sizes, some, share)
+        return int(any_strange(gw, 0, gw.size))
+
+    return call
 
 
 def sum_few(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
-    few = few_blocks(one, gw.itemsize)
-    count = parts(few.units, one.work)
-    own, own_lists = few_scratch(one, gw.itemsize, count)
-    scratch = room.get(count * own, gw.dtype, count * own_lists)
-    share = few.by_rows, few.unit, few.units, count, own, own_lists
-    given = x, g, gw, scratch, one.gathers[0].axes, one.sizes, few.blocks, share
-    return shared(partial(few_products, *given), count, one.work)
+    return ready_few(one, gw.dtype, helpers(one.work))(x, g, bias, gw)
+
+
+def ready_to_sum_few(one: Pass, dtype: Any) -> Compute:
+    return by_threads(one.work, lambda threads: ready_few(one, dtype, threads))
+
+
+def ready_few(one: Pass, dtype: Any, threads: int) -> Compute:
+    """`few_products` on so many threads."""
+    few = few_blocks(one, dtype.itemsize)
+    count = parts_for(few.units, threads)
+    own, own_lists = few_scratch(one, dtype.itemsize, count)
+    told = one.gathers[0].axes, one.sizes, few.blocks, (few.by_rows, few.unit, few.units, count, own, own_lists)
+    start = sharing(few_products, count, threads)
+
+    def call(x: Array, g: Array, bias: Array, gw: Array) -> int:
+        return start(x, g, gw, room.get(count * own, dtype, count * own_lists), *told)
+
+    return call
 
 
 class Few(NamedTuple):
@@ -243,5 +293,5 @@ def pixels_at_once(images: int, pixels: int, lanes: int) -> tuple[int, int]:
 
 
 PRODUCTS = Way("products", always, multiply, ready=ready_to_multiply, ends=JOINED, kept=keep_packed)
-FEW_WEIGHT = Way("few_weight", may_sum_few, sum_few, leaves_tiles_empty)
-WEIGHT_PRODUCTS = Way("weight_products", always, sum_pixels)
+FEW_WEIGHT = Way("few_weight", may_sum_few, sum_few, leaves_tiles_empty, ready_to_sum_few)
+WEIGHT_PRODUCTS = Way("weight_products", always, sum_pixels, ready=ready_to_sum_pixels)

@@ -6,8 +6,7 @@ than MANY panels. That of the forward pass and the input gradient, for very few 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +15,8 @@ from windowgrad.kernels.conv.gemm.ways import keep_packed, multiply, up_to
 from windowgrad.kernels.conv.plan import Array, panel, steps
 from windowgrad.kernels.conv.pointwise.products import TURNED, by_pixels
 from windowgrad.kernels.conv.pointwise.thin import thin_products
-from windowgrad.kernels.conv.shapes import JOINED, Pass, Way
-from windowgrad.kernels.conv.share import parts, room, shared
-from windowgrad.kernels.runtime.threads import is_worth
+from windowgrad.kernels.conv.shapes import JOINED, Compute, Pass, Way
+from windowgrad.kernels.conv.share import by_threads, helpers, parts_for, room, shared, sharing
 from windowgrad.kernels.vector.registers import ROWS, WIDE_BYTES
 
 SMALL = 128
@@ -114,10 +112,7 @@ def thin_plan(one: Pass, itemsize: int, count: int, some_channels: int) -> ThinP
 def sum_thin(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     if adds:
         return multiply(one, x, w, bias, y, adds)
-    work = bytes_of(one, y.itemsize)
-    count = parts(one.images * strips(one), work)
-    cells, told = thin_plan(one, y.itemsize, count, steps(one.channels, 1)[0])
-    return shared(partial(thin_products, x, w, y, bias, room.get(cells, y.dtype)[0], *told), count, work)
+    return ready_thin(one, y.dtype, helpers(bytes_of(one, y.itemsize)))(x, w, bias, y)
 
 
 def bytes_of(one: Pass, itemsize: int) -> int:
@@ -125,14 +120,18 @@ def bytes_of(one: Pass, itemsize: int) -> int:
     return max(one.work, itemsize * one.images * one.channels * one.pixels)
 
 
-def ready_to_sum_thin(one: Pass, dtype: Any) -> Callable[[Array, Array, Array, Array], int] | None:
-    """`sum_thin` of fresh sums, for a small pass, on one thread."""
-    if is_worth(bytes_of(one, dtype.itemsize)):
-        return None
-    cells, told = thin_plan(one, dtype.itemsize, 1, steps(one.channels, 1)[0])
+def ready_to_sum_thin(one: Pass, dtype: Any) -> Compute:
+    return by_threads(bytes_of(one, dtype.itemsize), lambda threads: ready_thin(one, dtype, threads))
+
+
+def ready_thin(one: Pass, dtype: Any, threads: int) -> Compute:
+    """`thin_products` of fresh sums on so many threads."""
+    count = parts_for(one.images * strips(one), threads)
+    cells, told = thin_plan(one, dtype.itemsize, count, steps(one.channels, 1)[0])
+    start = sharing(thin_products, count, threads)
 
     def call(x: Array, w: Array, bias: Array, y: Array) -> int:
-        return thin_products(x, w, y, bias, room.get(cells, dtype)[0], *told, 0, 1)  # type: ignore[no-any-return]
+        return start(x, w, y, bias, room.get(cells, dtype)[0], *told)
 
     return call
 
