@@ -159,7 +159,10 @@ Parameters are known by their identity, which takes half of the time that `route
 alive with their entry, so no others can have it.
 """
 
-MOST_KNOWN = 1024
+RECENT: dict[tuple[Any, ...], Params] = {}
+"""Parameters that equal others before them, by operator, rule and identity: those that come again are known from then on."""
+
+MOST_KNOWN, MOST_RECENT = 1024, 64
 
 
 def known(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Ready | None:
@@ -171,34 +174,45 @@ def known(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Ready | N
 
 def key_of(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
     """The key of a call in KNOWN, with the strides of arrays whose cells are not in a row; None if there is none."""
-    key: tuple[Any, ...] = op, rule, id(params)
+    key: list[Any] = [op, rule, id(params)]
     for array in arrays:
         if type(array) is not np.ndarray:
             return None
         flags = array.flags
         if flags.carray:
-            key = *key, array.shape, array.dtype
+            key += array.shape, array.dtype
         elif flags.behaved:
-            key = *key, array.shape, array.dtype, array.strides
+            key += array.shape, array.dtype, array.strides
         else:
             return None
-    return key
+    return tuple(key)
 
 
 @lru_cache(maxsize=MOST_KNOWN)
-def first_of(params: Params) -> Params:
-    """The first of all parameters that equal these."""
+def first_of(params: Any) -> Any:
+    """The first of all parameters that equal these, the ones for which calls are known."""
     return params
 
 
 def learn(op: Op, rule: str, params: Params, arrays: Sequence[Any], ready: Ready) -> None:
-    """From now on `known` finds `ready`, unless others that equal them came before: who makes them anew does so each time."""
-    if first_of(params) is not params:
+    """From now on `known` finds `ready`; not for parameters that a program makes anew for each call (`is_kept`)."""
+    if not is_kept(op, rule, params):
         return
     if len(KNOWN) >= MOST_KNOWN:
         KNOWN.clear()
     if (key := key_of(op, rule, params, arrays)) is not None:
         KNOWN[key] = params, ready
+
+
+def is_kept(op: Op, rule: str, params: Params) -> bool:
+    """Whether these parameters are the first of all that equal them, or came before: so somebody has them for several calls."""
+    key = op, rule, id(params)
+    if first_of(params) is params or RECENT.get(key) is params:
+        return True
+    if len(RECENT) >= MOST_RECENT:
+        RECENT.clear()
+    RECENT[key] = params
+    return False
 
 
 def no_memory(op: Op, error: MemoryError) -> WindowError:

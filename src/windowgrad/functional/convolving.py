@@ -71,9 +71,9 @@ def computing(op: Op, make: Callable[[Any, Any, Options], ConvParams]) -> Callab
 
 def kinds_of(arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The shape and the dtype of each, one after the other, if kernels can take the cells of all as they are; else None."""
-    found: tuple[Any, ...] = ()
+    found: list[Any] = []
     for array in arrays:
         if type(array) is not np.ndarray or not array.flags.carray:
             return None
-        found = *found, array.shape, array.dtype
-    return found
+        found += array.shape, array.dtype
+    return tuple(found)

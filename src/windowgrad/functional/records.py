@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from windowgrad.arguments import axes, flag, ints, shape_of
+from windowgrad.dispatch import first_of
 from windowgrad.errors import KindError, OptionError, WindowError, show
 from windowgrad.functional.remember import remember
 from windowgrad.geometry import Adaptive, Global, Sliding, named_padding, sliding
@@ -52,7 +53,8 @@ def window_of(kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any)
 
 @remember
 def conv_params(kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: Any) -> ConvParams:
-    return ConvParams(window_of(kernel, stride, padding, dilation), groups)
+    params: ConvParams = first_of(ConvParams(window_of(kernel, stride, padding, dilation), groups))
+    return params
 
 
 def padding_for(
@@ -77,4 +79,5 @@ def transpose_params(
 ) -> TransposeParams:
     if isinstance(padding, str):
         raise KindError(f"padding={padding!r}: must be an integer or one entry per axis")
-    return TransposeParams(window_of(kernel, stride, padding, dilation), groups, output_padding)
+    params: TransposeParams = first_of(TransposeParams(window_of(kernel, stride, padding, dilation), groups, output_padding))
+    return params

@@ -156,6 +156,21 @@ def test_equal_parameters_are_known_by_the_first_of_them(monkeypatch):
     assert len(entries) == 1
 
 
+def test_equal_parameters_that_come_again_are_known_too(monkeypatch):
+    """Two layers have the same options; each keeps its own record of them."""
+    monkeypatch.setattr(dispatch, "READY", True)
+    monkeypatch.setattr(dispatch, "RECENT", {})
+    monkeypatch.setattr(dispatch, "MOST_RECENT", 4)
+    x = np.arange(60, dtype=np.float32).reshape(3, 20)
+    records = [MaxParams(Sliding((2,), 2, 1, 4)) for _ in range(4)]
+    for turn in range(4):
+        for params in records:
+            OPS["max_pool"].forward(params, x)
+            assert len(dispatch.RECENT) <= 4
+        entries = {id(record) for record, _ in dispatch.KNOWN.values()}
+        assert [id(params) in entries for params in records] == [True] + [turn > 0] * 3
+
+
 def test_what_is_known_is_forgotten_when_it_is_too_much(monkeypatch):
     monkeypatch.setattr(dispatch, "READY", True)
     monkeypatch.setattr(dispatch, "KNOWN", {})
