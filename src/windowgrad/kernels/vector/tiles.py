@@ -86,10 +86,12 @@ def emit_products(
 ) -> Any:
     """`begin` + the sum over k of a · b, as a list of vectors for each row; of args and signature, a, b and k are first.
 
-    b is a `Matrix`, or an address, from which each k stands at one of the `places`. For each k, a vector from the address
+    a is a `Factor` and b a `Matrix`. With a list of `places`, a is a `Matrix` and b an address: number (r, k) is at
+    r · step + places[2k] of the one, the vectors of k are at places[2k + 1] of the other. For each k, a vector from the address
     `ahead` on is fetched into the second cache.
     """
-    a_cells, a_row, a_step = fields(builder, args[0], 3)
+    a_cells, a_row = fields(builder, args[0], 2)
+    a_step = builder.extract_value(args[0], 2) if places is None else None
     b_cells, b_step = fields(builder, args[1], 2) if places is None else (args[1], None)
     b_type = signature.args[1][0] if places is None else signature.args[1]
     rows, vectors = len(begin), len(begin[0])
@@ -97,10 +99,13 @@ def emit_products(
     before, loop, after = builder.block, builder.append_basic_block("products"), builder.append_basic_block("sums")
     builder.branch(loop)
     builder.position_at_end(loop)
-    k, a_place = builder.phi(INDEX), builder.phi(INDEX)
-    b_place = builder.phi(INDEX) if places is None else None
+    k = builder.phi(INDEX)
+    both = [builder.phi(INDEX) for _ in range(2)] if places is None else []
     sums = [[builder.phi(llvm(v)) for _ in range(vectors)] for _ in range(rows)]
-    b_place = builder.load(builder.gep(places, [k])) if b_place is None else b_place
+    if places is not None:
+        pair = builder.mul(k, INDEX(2))
+        both = [builder.load(builder.gep(places, [builder.add(pair, INDEX(i))])) for i in range(2)]
+    a_place, b_place = both
     row = [read(context, builder, b_type, b_cells, builder.add(b_place, INDEX(n * v.lanes)), v) for n in range(vectors)]
     if ahead is not None:
         fetch(builder, builder.gep(ahead, [builder.mul(k, INDEX(v.lanes))]))
@@ -109,9 +114,9 @@ def emit_products(
         factor = number(builder, a_cells, builder.add(starts[m], a_place), v)
         added.append([call(builder, f"llvm.fma.{suffix(v)}", llvm(v), [factor, row[n], sums[m][n]]) for n in range(vectors)])
     step = builder.add(k, INDEX(1))
-    moved = [(k, step), (a_place, builder.add(a_place, a_step))]
+    moved = [(k, step)]
     if places is None:
-        moved.append((b_place, builder.add(b_place, b_step)))
+        moved += [(a_place, builder.add(a_place, a_step)), (b_place, builder.add(b_place, b_step))]
     for phi, following in moved:
         phi.add_incoming(INDEX(0), before)
         phi.add_incoming(following, loop)
@@ -279,7 +284,9 @@ class End(NamedTuple):
 def multiply_rows(
     typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, vectors: Any, tile: Any, end: Any, ahead: Any, fetches: Any
 ) -> Any:
-    """tile = the sum over k of a · b, as `multiply_tile`, but for so many of ROWS rows, and b[places[k]], … for each k.
+    """tile = the sum over k of a · b, as `multiply_tile`, but for so many of ROWS rows, and a list of the places of each k.
+
+    Number (r, k) is at r · step + places[2k] of the `Matrix` a, the vectors of k are from b[places[2k + 1]] on.
 
     There is a loop for ROWS rows and one for each power of two below, so no row is computed that is not asked for; and each for
     VECTORS vectors and for one. A whole tile may `end` in y instead; gives the strange lanes of that. Fewer rows may not: they
@@ -289,14 +296,14 @@ def multiply_rows(
     v = wide(tile.dtype)
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        (cells, row, step), (b_cells, k, table, count, all_vectors, to) = fields(builder, args[0], 3), args[1:7]
+        (cells, row), (b_cells, k, table, count, all_vectors, to) = fields(builder, args[0], 2), args[1:7]
         ending, ends = Ending(context, builder, signature.args[7], args[7], v), fields(builder, args[7], 9)
         strange, packed = cgutils.alloca_once_value(builder, INDEX(0)), args[0].type
 
         def some(size: int, first: Any, n: int, column: Any, fetched: Any = None) -> Any:
             """The sums of `size` rows from `first` on, n vectors from `column` on."""
             factor = ir.Constant(packed, ir.Undefined)
-            for i, part in enumerate((builder.gep(cells, [builder.mul(first, row)]), row, step)):
+            for i, part in enumerate((builder.gep(cells, [builder.mul(first, row)]), row)):
                 factor = builder.insert_value(factor, part, i)
             given = factor, builder.gep(b_cells, [column]), k
             begin = [[constant(v, 0.0)] * n] * size

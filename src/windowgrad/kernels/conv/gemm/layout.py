@@ -40,7 +40,8 @@ PACKED, BOXED, IN_PLACE = range(3)
 PIECE = 4.0
 """Copying a vector takes as long as so many products of vectors."""
 FEW_PANELS = 4
-"""With so few panels of pixels, the weight is read where it stands, if its numbers lie there as k runs."""
+"""With so few panels of pixels, the weight is read where it stands, by a list of places, unless its taps are too many for one
+block: the input gradient of 512 channels, 3×3 on 7×7, takes 0.75 of the time."""
 SHORT, FEW_TILES = 80, 8
 """A panel of so many k stays in the first cache while so many tiles use it. With more tiles, whole rows of y are written in
 one go, which memory likes better: 32 channels to 948, on 28×28, take 0.7 of the time."""
@@ -83,13 +84,14 @@ class Told(NamedTuple):
     box: int
     lead: int
     all_cells: int
-    factor: int
-    """The number of row r and product k of tile t of group g is at factor + g · factor_group + t · factor_tile + r · factor_row
-    + k · factor_step. Where the weight is packed, `factor_tile` times the first tile that is packed is less."""
     factor_group: int
+    """Row r of tile t of group g begins at g · factor_group + t · factor_tile + r · factor_row of the weight, and a block of k
+    there with the place of its first channel and tap. Where the weight is packed, `factor_packed` times the first tile that is
+    packed is less."""
     factor_tile: int
     factor_row: int
-    factor_step: int
+    factor_channel: int
+    factor_tap: int
     factor_packed: int
     in_rank: int
     in_at: int
@@ -98,7 +100,8 @@ class Told(NamedTuple):
     out_at: int
     """grid, the part of it that is real, move: see `OutAxes`."""
     places_at: int
-    """Where the cells of k stand, from the first of the panel on: `places` of them for the place, then those of PACKED."""
+    """Where the number and the cells of each k stand, from the first of a row and of the panel on (of turned tiles, the other
+    way around): `places` of these for the place, then those of PACKED."""
     places: int
     slot_cells: int
     """Scratch memory of a thread."""
@@ -197,18 +200,22 @@ def is_boxed(one: Pass, gather: Gather, box: Box, budget: int, length: int) -> b
 # --- the weight --------------------------------------------------------------------------------------------------
 
 
-def factor_in_place(one: Pass, gather: Gather) -> tuple[int, ...] | None:
-    """The fields from `factor` on for a weight that is read where it stands; None where that is not possible."""
+def factor_in_place(one: Pass) -> tuple[int, ...]:
+    """The fields from `factor_group` on for a weight that is read where it stands; all taps are one block."""
     group, row, channel = one.weight
-    places, taps = gather.places, len(gather.places)
-    in_order = bool((np.diff(places) == 1).all()) and channel == taps
-    if not in_order and taps > 1:
-        return None
-    return int(places[0]), group, ROWS * row, row, 1 if in_order else channel, 0
+    return group, ROWS * row, row, channel, 0, 0
 
 
-def factor_packed(rows: int, k: int, height: int) -> tuple[int, ...]:
-    return 0, -(-rows // height) * k * height, k * height, 1, height, k * height
+def factor_packed(rows: int, k: int, taps: int, height: int) -> tuple[int, ...]:
+    return -(-rows // height) * k * height, k * height, 1, taps * height, height, k * height
+
+
+def pairs(one: Pass, gather: Gather, height: int, in_place: bool, cells: list[int]) -> Array:
+    """Where the number of each k of a block and its pixels stand, these at `cells`; of turned tiles, the other way around."""
+    k, taps = np.arange(len(cells)), len(gather.places)
+    numbers = k // taps * one.weight[2] + gather.places[k % taps] if in_place else k * height
+    both = (cells, numbers) if height > ROWS else (numbers, cells)
+    return np.stack(both, axis=1).reshape(-1)
 
 
 def is_turned(rows: int, pixels: int, itemsize: int) -> bool:
@@ -318,22 +325,24 @@ def layout(one: Pass, gather: Gather, itemsize: int, kept: bool = False) -> Layo
     some_channels, some_taps = plan.steps(one.channels, taps)
     steps, copy = some_channels * some_taps, copied(one, gather, some_channels, some_taps, itemsize, turned)
     panels = -(-copy.pixels // length)
-    own = factor_in_place(one, gather) if panels <= FEW_PANELS and not kept else None
+    in_place = panels <= FEW_PANELS and some_taps == taps and not kept
+    factor = factor_in_place(one) if in_place else factor_packed(one.rows, k, taps, height)
     slot_cells = -(-(ROWS * length + copy.cells + 2 * lanes + turned * (length * length + lanes)) // lanes) * lanes
     slot_lists = copy.some_panels * (3 * length + 2) + 3 * copy.pieces + 1
-    lists = *copy.axes, *copy.outs, np.array(copy.places), np.array(packed_places(steps, length))
+    places = [pairs(one, gather, height, in_place, cells) for cells in (copy.places, packed_places(steps, length))]
+    lists = *copy.axes, *copy.outs, *places
     starts = np.cumsum([len(Told._fields), *map(len, lists)]).tolist()
     told = (
         *(one.rows, tiles, one.channels, taps, one.cells, one.pixels),
         *(one.groups * one.channels * one.cells, one.groups * one.rows * one.pixels, gather.out_axes[2], copy.pixels),
         *(copy.place, some_channels, some_taps, copy.some_panels, copy.boxes, copy.box, copy.lead, copy.all_cells),
-        *(own or factor_packed(one.rows, k, height)),
+        *factor,
         *(len(copy.axes[0]), starts[0], len(copy.outs[0]), starts[4], starts[7], len(copy.places)),
         *(slot_cells, slot_lists, int(steps <= SHORT and tiles <= FEW_TILES), unit, height),
     )  # in the order of `Told`
     numbers = np.concatenate([np.array(Told._make(told)), *lists]).astype(np.int64)
     sizes = panels, one.groups * tiles, k, slot_cells, slot_lists
-    return Layout(numbers, *sizes, own is None, height, gather.places, one.weight)
+    return Layout(numbers, *sizes, not in_place, height, gather.places, one.weight)
 
 
 def panels_of_sums(rows: int, itemsize: int, again: bool) -> int:

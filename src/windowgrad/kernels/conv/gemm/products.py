@@ -48,15 +48,15 @@ from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces, put_pieces, r
 from windowgrad.kernels.conv.records import Finish, InAxes, OutAxes, Pieces, Range, Start
 from windowgrad.kernels.conv.share import leave_slot, take_slot
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.vector.masked import one_by_one
+from windowgrad.kernels.vector.masked import interval, load_some, one_by_one, store_some
 from windowgrad.kernels.vector.ops import address, later
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, least_of, most_of, wide_lanes
-from windowgrad.kernels.vector.tiles import End, Factor, Matrix, multiply_rows
+from windowgrad.kernels.vector.tiles import End, Matrix, multiply_rows
 from windowgrad.kernels.vector.transpose import turn
 
 
 class Axes(NamedTuple):
-    """What pixels meet, where they stand, which are real, and where the cells of k stand: packed, and as the layout says."""
+    """What pixels meet, where they stand, which are real, and the places of each k: packed, and as the layout says."""
 
     met: InAxes
     out: OutAxes
@@ -117,6 +117,14 @@ def list_outputs(told: Told, axes: Axes, panels: Range, to: Scratch) -> None:
 
 
 @helper
+def fill_zeros(cells: Any, first: int, last: int) -> None:
+    lanes, zero = wide_lanes(cells), load_some(cells, 0, 0)
+    for i in range(first, last, lanes):
+        one_by_one()
+        store_some(cells, i, zero, interval(0, min(lanes, last - i)))
+
+
+@helper
 def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, panels: Range, fresh: bool, to: Scratch) -> None:
     """The cells of so many channels that some panels meet; x begins with the first channel.
 
@@ -142,12 +150,8 @@ def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, p
             copy_pieces(into, x, channels, stride, Pieces(later(to.pieces, 1), to.pieces[0]))
     for number in range(channels * told.boxes if boxed and (start < 0 or last < start + reach) else 0):
         box = later(to.pixels, number * told.box)
-        for i in range(first - start):
-            one_by_one()
-            box[i] = 0
-        for i in range(last - start, reach):
-            one_by_one()
-            box[i] = 0
+        fill_zeros(box, 0, first - start)
+        fill_zeros(box, last - start, reach)
 
 
 # --- the products ------------------------------------------------------------------------------------------------
@@ -156,7 +160,7 @@ def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, p
 @helper
 def multiply_block(
     x: Any,
-    w: Factor,
+    w: Any,
     y: Matrix,
     told: Told,
     axes: Axes,
@@ -177,24 +181,24 @@ def multiply_block(
     while m < rows.last and q < panels.last:
         tile, within = m // told.height, m % told.height
         count, pixels = min(told.height - within, rows.last - m), min(length, told.pixels - q * length)
-        weight = Factor(later(w.cells, tile * told.factor_tile + within), w.row, w.step)
+        weight = Matrix(later(w, tile * told.factor_tile + within), told.factor_row)
         to = Matrix(later(y.cells, m * y.step), y.step)
         first, last = (
             Start(later(start.bias, m), start.biased, start.fresh),
             Finish(later(end.beside, m * y.step), end.joined, end.least, end.most),
         )
         lists = later(of.lists, (q - panels.first) * (3 * length + 2))
-        cells, places, step = later(of.pixels, (q - panels.first) * panel), axes.packed, length
+        cells, places = later(of.pixels, (q - panels.first) * panel), axes.packed
         if told.place == BOXED:
             cells, places = later(of.pixels, (q - panels.first) * length), axes.places
         elif lists[1] >= 0:
-            cells, places, step = later(x, lists[1]), axes.places, told.plane
+            cells, places = later(x, lists[1]), axes.places
         filled = count + 1 if count % 4 == 3 and told.factor_packed else count  # one loop with a row of zeros, not two or three
         direct, vectors = lists[0] < 0 and count == ROWS and not turns, (pixels + lanes - 1) // lanes
         ahead, fetches = weight.cells, turns and pixel < VECTORS * ROWS
         if turns:
-            filled, vectors, places = min(ROWS, pixels - pixel), (count + lanes - 1) // lanes, axes.packed
-            weight, cells = Factor(later(cells, pixel), 1, step), weight.cells
+            filled, vectors = min(ROWS, pixels - pixel), (count + lanes - 1) // lanes
+            weight, cells = Matrix(later(cells, pixel), 1), weight.cells
             if fetches:  # a part of the weight of the next tiles
                 back = (tile - rows.first // told.height) * told.factor_tile
                 following = told.factor_tile if m + count < rows.last else k * length - back
@@ -236,7 +240,7 @@ def multiply_block(
 
 @helper
 def multiply_panels(
-    x: Matrix, w: Factor, y: Matrix, start: Start, end: Finish, told: Told, axes: Axes, rows: Range, panels: Range, of: Scratch
+    x: Matrix, w: Any, y: Matrix, start: Start, end: Finish, told: Told, axes: Axes, rows: Range, panels: Range, of: Scratch
 ) -> int:
     """Some rows and panels of a group, block of k by block; gives the strange lanes of all sums."""
     strange = 0
@@ -251,7 +255,7 @@ def multiply_panels(
             copy_pixels(planes, told, axes, channels, met, panels, c == 0, of)
             last = c + channels == told.channels and taps.last == told.taps
             begin = Start(start.bias, c + t == 0, c + t == 0 and start.fresh)
-            factor = Factor(later(w.cells, (c * told.taps + t) * w.step), w.row, w.step)
+            factor = later(w, c * told.factor_channel + t * told.factor_tap)
             k = channels * (taps.last - t)
             low, high = (end.least, end.most) if last else (least_of(of.tile), most_of(of.tile))
             then = Finish(end.beside, last and end.joined, low, high)
@@ -266,7 +270,7 @@ def axes_of(p: Any, told: Told) -> Axes:
         told.in_rank, grid, later(grid, told.in_rank), later(grid, 2 * told.in_rank), later(grid, 3 * told.in_rank), told.image
     )
     real, places = later(out, told.out_rank), later(p, told.places_at)
-    packed = later(places, told.places)
+    packed = later(places, 2 * told.places)
     return Axes(met, OutAxes(told.out_rank, out, later(out, 2 * told.out_rank), told.out_image), real, packed, places)
 
 
@@ -322,8 +326,8 @@ def products(
         rows = Range(low * told.unit, min(told.rows, high * told.unit))
         planes = Matrix(later(address(x), group * told.channels * told.plane), told.plane)
         sums = Matrix(later(address(y), told.origin + group * told.rows * told.out_plane), told.out_plane)
-        number = told.factor + group * told.factor_group - start * told.factor_packed
-        factor = Factor(later(address(w), number), told.factor_row, told.factor_step)
+        number = group * told.factor_group - start * told.factor_packed
+        factor = later(address(w), number)
         begin = Start(later(address(bias), group * told.rows), True, adds == 0)
         others = later(address(beside), told.origin + group * told.rows * told.out_plane)
         end = Finish(others, len(beside) > 0, address(limits)[0], address(limits)[1])
