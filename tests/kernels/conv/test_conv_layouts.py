@@ -6,9 +6,9 @@ import pytest
 from support.conv_ways import LANES, PANEL, ROLES, case, drawn
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv import plan
-from windowgrad.kernels.conv.exact import FORWARD, WEIGHT
-from windowgrad.kernels.conv.gemm import layout
-from windowgrad.kernels.conv.gemm.layout import BOXED, IN_PLACE, PACKED, Told, layouts
+from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
+from windowgrad.kernels.conv.gemm import layout, ways
+from windowgrad.kernels.conv.gemm.layout import BOXED, HEAD, IN_PLACE, PACKED, Told, layouts
 from windowgrad.kernels.conv.gemm.ways import PRODUCTS
 from windowgrad.params import ConvParams
 
@@ -20,7 +20,7 @@ def nothing_is_remembered():
 
 
 def told(one, itemsize):
-    return [Told._make(each.told[: len(Told._fields)].tolist()) for each in layouts(one, itemsize)]
+    return [Told._make(each.told[HEAD + 1 :][: len(Told._fields)].tolist()) for each in layouts(one, itemsize)]
 
 
 def summed(made, role, dtype):
@@ -105,3 +105,29 @@ def test_pixels_are_real_where_a_box_is_longer_than_the_grid(window, size):
     made = case(*shapes(window, 3, 2, 2, *size), np.float32, rng)
     assert {each.place for each in told(made.conv.told(FORWARD), 4)} == {BOXED}
     assert (summed(made, FORWARD, np.float32) == made.with_bias(FORWARD, made.exact(FORWARD))).all()
+
+
+JOINED = {
+    "a grid for each phase of the stride": (Sliding((3, 3), 2, 1), (7, 7), 4),
+    "as many panels as are read in place": (Sliding((3,), 2, 1), (2 * PANEL * layout.FEW_PANELS,), 2),
+    "one more": (Sliding((3,), 2, 1), (2 * PANEL * layout.FEW_PANELS + 1,), None),
+    "one grid": (Sliding((3, 3), 1, 1), (7, 7), None),
+    "more taps than are summed at a time": (Sliding((2 * plan.STEPS + 1,), 2), (2 * plan.STEPS + 9,), None),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("name", JOINED)
+def test_grids_of_pixels_whose_weight_is_in_place_are_one_call(name, threads, monkeypatch):
+    """Its bits are those of a call for each grid, for any number of threads."""
+    window, size, grids = JOINED[name]
+    rng = np.random.default_rng(0)
+    made = case(*shapes(window, 5, 9, 1, *size), np.float32, rng, rng.standard_normal)
+    found = layout.joined_layouts(made.conv.told(INPUT), 4)
+    assert (None if found is None else found.grids) == grids
+    monkeypatch.setattr(ways, "helpers", lambda work: threads)
+    together = summed(made, INPUT, np.float32)
+    monkeypatch.setattr(layout, "FEW_PANELS", 0)
+    layout._layouts.cache_clear()
+    assert layout.joined_layouts(made.conv.told(INPUT), 4) is None
+    assert summed(made, INPUT, np.float32).tobytes() == together.tobytes()

@@ -103,15 +103,17 @@ class Told(NamedTuple):
     """Where the number and the cells of each k stand, from the first of a row and of the panel on (of turned tiles, the other
     way around): `places` of these for the place, then those of PACKED."""
     places: int
-    slot_cells: int
-    """Scratch memory of a thread."""
-    slot_lists: int
     by_panel: int
     """Whether all tiles of a panel are computed before the next panel, not all panels of a tile before the next tile."""
     unit: int
     """Rows with which the share of a thread may begin: ROWS, or a vector of them if tiles are turned."""
     height: int
     """Rows that are packed together: ROWS, or a panel of them if tiles are turned."""
+
+
+HEAD = 2
+"""What kernels are told begins with the cells and integers of scratch memory that a thread needs, then where the numbers of
+`Told` begin for each grid of pixels."""
 
 
 class Layout(NamedTuple):
@@ -240,12 +242,43 @@ def loop_time(rows: int, vectors: int) -> int:
 
 def layouts(one: Pass, itemsize: int, kept: bool = False) -> tuple[Layout, ...]:
     """Of each grid of pixels; limits are part of what is remembered, for tests change them. `kept`: the weight is packed."""
-    return _layouts(one, itemsize, kept, plan.STEPS, plan.PANELS)
+    return _layouts(one, itemsize, kept, plan.STEPS, plan.PANELS)[0]
+
+
+def joined_layouts(one: Pass, itemsize: int) -> Joined | None:
+    """Those of several grids of pixels as one call, if no weight is packed."""
+    return _layouts(one, itemsize, False, plan.STEPS, plan.PANELS)[1]
 
 
 @lru_cache(maxsize=1024)
-def _layouts(one: Pass, itemsize: int, kept: bool, steps: int, panels: int) -> tuple[Layout, ...]:
-    return tuple(layout(one, gather, itemsize, kept) for gather in one.gathers)
+def _layouts(one: Pass, itemsize: int, kept: bool, steps: int, panels: int) -> tuple[tuple[Layout, ...], Joined | None]:
+    found = tuple(layout(one, gather, itemsize, kept) for gather in one.gathers)
+    return found, joined(found) if len(found) > 1 and not any(each.packs for each in found) else None
+
+
+class Joined(NamedTuple):
+    """What kernels are told of several grids of pixels, how many there are, the fewest tiles of one, and a thread's scratch."""
+
+    told: Array
+    grids: int
+    tiles: int
+    slot_cells: int
+    slot_lists: int
+
+
+def joined(found: tuple[Layout, ...]) -> Joined:
+    """The most work is at both ends: that is where threads begin."""
+    order = sorted(found, key=lambda each: each.k * each.panels, reverse=True)
+    order = order[::2] + order[1::2][::-1]
+    cells, lists = max(each.slot_cells for each in found), max(each.slot_lists for each in found)
+    own = [each.told[HEAD + 1 :] for each in order]
+    return Joined(headed(cells, lists, own), len(order), min(each.tiles for each in found), cells, lists)
+
+
+def headed(slot_cells: int, slot_lists: int, grids: list[Array]) -> Array:
+    """What kernels are told (see HEAD)."""
+    starts = HEAD + len(grids) + np.cumsum([0, *map(len, grids[:-1])])
+    return np.concatenate([[slot_cells, slot_lists], starts, *grids]).astype(np.int64)
 
 
 class Copied(NamedTuple):
@@ -338,11 +371,11 @@ def layout(one: Pass, gather: Gather, itemsize: int, kept: bool = False) -> Layo
         *(copy.place, some_channels, some_taps, copy.some_panels, copy.boxes, copy.box, copy.lead, copy.all_cells),
         *factor,
         *(len(copy.axes[0]), starts[0], len(copy.outs[0]), starts[4], starts[7], len(copy.places)),
-        *(slot_cells, slot_lists, int(steps <= SHORT and tiles <= FEW_TILES), unit, height),
+        *(int(steps <= SHORT and tiles <= FEW_TILES), unit, height),
     )  # in the order of `Told`
-    numbers = np.concatenate([np.array(Told._make(told)), *lists]).astype(np.int64)
+    numbers = np.concatenate([np.array(Told._make(told)), *lists])
     sizes = panels, one.groups * tiles, k, slot_cells, slot_lists
-    return Layout(numbers, *sizes, not in_place, height, gather.places, one.weight)
+    return Layout(headed(slot_cells, slot_lists, [numbers]), *sizes, not in_place, height, gather.places, one.weight)
 
 
 def panels_of_sums(rows: int, itemsize: int, again: bool) -> int:

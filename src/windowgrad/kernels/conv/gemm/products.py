@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from windowgrad.kernels.conv.gemm.layout import BOXED, IN_PLACE, Told
+from windowgrad.kernels.conv.gemm.layout import BOXED, HEAD, IN_PLACE, Told
 from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces, put_pieces, real_pieces
 from windowgrad.kernels.conv.records import Finish, InAxes, OutAxes, Pieces, Range, Start
 from windowgrad.kernels.conv.share import leave_slot, take_slot
@@ -299,40 +299,49 @@ def products(
     `beside`: what is added to the sums, as y, or nothing; `limits`: the least and the greatest of what is stored. `cells`,
     `lists`: scratch memory, in slots, one for each thread, of which `taken` are used; `plan`: see `Told`. The call does so
     many tiles of all groups from `start` on, and so many panels, in so many shares (less than 0: shares of tiles); whether
-    (1 or 0) it `adds` to what y has.
+    (1 or 0) it `adds` to what y has. With 0 shares the plan has several grids of pixels: `tiles` is the number of groups, and
+    each grid is cut into so many parts of its tiles as there are `panels`.
     """
-    p = address(plan)
-    told = Told(
-        p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13], p[14], p[15], p[16],
-        p[17], p[18], p[19], p[20], p[21], p[22], p[23], p[24], p[25], p[26], p[27], p[28], p[29], p[30], p[31], p[32],
-        p[33], p[34],
-    )  # fmt: skip
-    axes, lanes, strange = axes_of(p, told), wide_lanes(y), 0
-    own, some = Range(start, start + tiles), Range(first * panels // shares, last * panels // shares)
-    if shares < 0:
-        own, some = Range(start + first * tiles // -shares, start + last * tiles // -shares), Range(0, panels)
+    head, lanes, strange = address(plan), wide_lanes(y), 0
     slot = take_slot(address(taken), len(taken))
-    tile, listed = later(address(cells), slot * told.slot_cells), later(address(lists), slot * told.slot_lists)
+    tile, listed = later(address(cells), slot * head[0]), later(address(lists), slot * head[1])
     length = VECTORS * lanes
-    of = Scratch(
-        tile,
-        later(tile, ROWS * length),
-        later(tile, told.slot_cells - length * length - lanes),  # a vector is read from the last cell on
-        listed,
-        later(listed, told.some_panels * (3 * length + 2)),
-    )
-    for group in range(own.first // told.tiles, (own.last + told.tiles - 1) // told.tiles):
-        low, high = max(0, own.first - group * told.tiles), min(told.tiles, own.last - group * told.tiles)
-        rows = Range(low * told.unit, min(told.rows, high * told.unit))
-        planes = Matrix(later(address(x), group * told.channels * told.plane), told.plane)
-        sums = Matrix(later(address(y), told.origin + group * told.rows * told.out_plane), told.out_plane)
-        number = group * told.factor_group - start * told.factor_packed
-        factor = later(address(w), number)
-        begin = Start(later(address(bias), group * told.rows), True, adds == 0)
-        others = later(address(beside), told.origin + group * told.rows * told.out_plane)
-        end = Finish(others, len(beside) > 0, address(limits)[0], address(limits)[1])
-        for q in range(some.first, some.last, told.some_panels):
-            block = Range(q, min(some.last, q + told.some_panels))
-            strange |= multiply_panels(planes, factor, sums, begin, end, told, axes, rows, block, of)
+    for unit in range(0 if shares else first, 1 if shares else last):
+        p = later(head, head[HEAD + (0 if shares else unit // panels)])
+        told = Told(
+            p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13], p[14], p[15], p[16],
+            p[17], p[18], p[19], p[20], p[21], p[22], p[23], p[24], p[25], p[26], p[27], p[28], p[29], p[30], p[31], p[32],
+        )  # fmt: skip
+        axes = axes_of(p, told)
+        of = Scratch(
+            tile,
+            later(tile, ROWS * length),
+            later(tile, head[0] - length * length - lanes),  # a vector is read from the last cell on
+            listed,
+            later(listed, told.some_panels * (3 * length + 2)),
+        )
+        own, some = Range(start, start + tiles), Range(0, panels)
+        if shares > 0:
+            some = Range(first * panels // shares, last * panels // shares)
+        elif shares < 0:
+            own = Range(start + first * tiles // -shares, start + last * tiles // -shares)
+        else:
+            part, every = unit % panels, tiles * told.tiles
+            own, some = (
+                Range(every * part // panels, every * (part + 1) // panels),
+                Range(0, (told.pixels + length - 1) // length),
+            )
+        for group in range(own.first // told.tiles, (own.last + told.tiles - 1) // told.tiles):
+            low, high = max(0, own.first - group * told.tiles), min(told.tiles, own.last - group * told.tiles)
+            rows = Range(low * told.unit, min(told.rows, high * told.unit))
+            planes = Matrix(later(address(x), group * told.channels * told.plane), told.plane)
+            sums = Matrix(later(address(y), told.origin + group * told.rows * told.out_plane), told.out_plane)
+            factor = later(address(w), group * told.factor_group - start * told.factor_packed)
+            begin = Start(later(address(bias), group * told.rows), True, adds == 0)
+            others = later(address(beside), told.origin + group * told.rows * told.out_plane)
+            end = Finish(others, len(beside) > 0, address(limits)[0], address(limits)[1])
+            for q in range(some.first, some.last, told.some_panels):
+                block = Range(q, min(some.last, q + told.some_panels))
+                strange |= multiply_panels(planes, factor, sums, begin, end, told, axes, rows, block, of)
     leave_slot(address(taken), slot)
     return strange

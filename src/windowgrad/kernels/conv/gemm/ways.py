@@ -14,7 +14,7 @@ import numpy as np
 
 from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv.gemm.few import PACKED, few_products
-from windowgrad.kernels.conv.gemm.layout import Layout, layouts
+from windowgrad.kernels.conv.gemm.layout import Joined, Layout, joined_layouts, layouts
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.products import products
 from windowgrad.kernels.conv.gemm.weight import weight_products
@@ -28,6 +28,8 @@ from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 
 MANY_PANELS = 6
 """For each thread: with so many panels of pixels, threads share them, each several times; with fewer, rows."""
+MANY_GRIDS = 2
+"""For each thread: with fewer grids of pixels, each is cut into parts."""
 MOST_TAPS, MOST_SUMS = 256, 1 << 15
 """Of `few_products`: the sums, a vector each, stay in the second cache or close to it."""
 FEW_PIXELS, SOME_PIXELS = 512, 1024
@@ -78,7 +80,9 @@ def up_to(count: int, several: int) -> int:
 
 def multiply(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     fill_unseen(one, bias, y, adds)
-    strange = 0
+    strange, together = 0, joined_layouts(one, y.itemsize)
+    if together is not None:
+        return ready_grids(one, together, y.dtype, helpers(one.work), adds)(x, w, bias, y)
     for layout in layouts(one, y.itemsize):
         most = tiles_at_once(layout, y.itemsize)
         for start in range(0, layout.tiles, most):
@@ -105,6 +109,19 @@ def multiply_tiles(
     whole = start, tiles, layout.panels, count, int(adds)
     given = x, factor, y, bias, *end, cells, lists, room.taken[:threads], layout.told, *whole
     return shared(partial(products, *given), abs(count), one.work)
+
+
+def ready_grids(one: Pass, grids: Joined, dtype: Any, threads: int, adds: bool) -> Compute:
+    """All grids of pixels of an input gradient in one call; threads share them, or parts of their tiles if they are few."""
+    some = 1 if threads == 1 else min(grids.tiles, -(-MANY_GRIDS * threads // grids.grids))
+    start, end = sharing(products, some * grids.grids, threads), as_they_are(dtype)
+    told = grids.told, 0, one.groups, some, 0, int(adds)
+
+    def call(x: Array, w: Array, bias: Array, y: Array) -> int:
+        cells, lists = room.get(threads * grids.slot_cells, dtype, threads * grids.slot_lists)
+        return start(x, w, y, bias, *end, cells, lists, room.taken[:threads], *told)
+
+    return call
 
 
 def pack(one: Pass, layout: Layout, w: Array, to: Array, start: int = 0) -> None:
@@ -160,15 +177,18 @@ def keep_packed(one: Pass, w: Array, bias: Array, packed: Packed) -> Ending | No
 
 
 def ready_to_multiply(one: Pass, dtype: Any) -> Compute | None:
-    """`multiply` of fresh sums, for a weight that is packed as a whole: all but the kernel calls is done."""
-    found = layouts(one, dtype.itemsize)
+    """`multiply` of fresh sums, for a weight that is packed as a whole, or not at all: all but the kernel calls is done."""
+    found, together = layouts(one, dtype.itemsize), joined_layouts(one, dtype.itemsize)
     if any(tiles_at_once(layout, dtype.itemsize) < layout.tiles for layout in found):
         return None
-    if len(found) == 1 and not one.has_unseen:
-        return by_threads(one.work, lambda threads: ready_layout(one, found[0], dtype, threads))
 
-    def several(threads: int) -> Compute:
-        calls = [ready_layout(one, layout, dtype, threads) for layout in found]
+    def make(threads: int) -> Compute:
+        if together is not None:
+            calls = [ready_grids(one, together, dtype, threads, False)]
+        else:
+            calls = [ready_layout(one, layout, dtype, threads) for layout in found]
+        if len(calls) == 1 and not one.has_unseen:
+            return calls[0]
 
         def call(x: Array, w: Array, bias: Array, y: Array) -> int:
             fill_unseen(one, bias, y, False)
@@ -179,7 +199,7 @@ def ready_to_multiply(one: Pass, dtype: Any) -> Compute | None:
 
         return call
 
-    return by_threads(one.work, several)
+    return by_threads(one.work, make)
 
 
 def ready_layout(one: Pass, layout: Layout, dtype: Any, threads: int) -> Compute:
