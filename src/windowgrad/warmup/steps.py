@@ -48,6 +48,7 @@ CONVOLUTIONS: dict[str, tuple[int, int, int, Sliding, int]] = {
     "stride 2": (24, 16, 1, Sliding((3, 3), 2, 1), 21),
     "1×1": (24, 16, 1, Sliding((1, 1)), 21),
     "1×1, to one channel": (1, 64, 1, Sliding((1, 1)), 32),
+    "few pixels": (64, 48, 1, Sliding((3, 3), 1, 1), 7),
     "groups": (24, 16, 2, Sliding((3, 3), 1, 1), 21),
     "depthwise": (16, 16, 16, Sliding((3, 3), 1, 1), 21),
     "depthwise, stride 2": (16, 16, 16, Sliding((3, 3), 2, 1), 21),
@@ -60,6 +61,8 @@ CONVOLUTIONS: dict[str, tuple[int, int, int, Sliding, int]] = {
     "a filter": (1, 1, 1, Sliding((3, 3), 1, 1), 21),
 }
 """Channels out and in, groups, windows, side of a plane."""
+ONE_IMAGE = frozenset({"few pixels"})
+"""Of these; the others have two images."""
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -137,7 +140,7 @@ def convolved(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
     for name, (outs, ins, groups, windows, side) in CONVOLUTIONS.items():
         shape = outs, ins // groups, *windows.kernel
         here, there = (outs, ins) if record is TransposeParams else (ins, outs)
-        arrays = [cells(each, dtype) for each in ((2, here, side, side), shape, (there,))]
+        arrays = [cells(each, dtype) for each in ((1 if name in ONE_IMAGE else 2, here, side, side), shape, (there,))]
         yield from every_rule(", ".join(filter(None, (op.name, name))), op, record(windows, groups), *arrays)
         if is_float(dtype):
             arrays[1] = np.where(arrays[1] > 4, np.inf, arrays[1]).astype(dtype)

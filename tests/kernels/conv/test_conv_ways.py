@@ -17,9 +17,10 @@ from windowgrad.kernels.conv.depthwise import bands
 from windowgrad.kernels.conv.depthwise import ways as depthwise
 from windowgrad.kernels.conv.depthwise.lane_plan import LARGEST_CHUNK
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
+from windowgrad.kernels.conv.gemm.direct_ways import DIRECT_WEIGHT
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.short_ways import SHORT
-from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, shares_rows
+from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, WEIGHT_PRODUCTS, shares_rows
 from windowgrad.kernels.conv.pointwise.ways import THIN
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.vector.masked import HUGE
@@ -104,7 +105,7 @@ def test_a_kernel_equals_the_exact_one_wherever_its_predicate_holds(kind, dtype,
         "pointwise": {"products", "short", "thin", "pointwise_weight"},
         "three": {"three_rows", "shifted", "three_weight", "shifted_weight"},
         "planes": {"lanes", "lanes_weight", "shifted", "shifted_weight", "depthwise", "depthwise_weight"},
-        "dense": {"products", "short", "few_weight", "weight_products"},
+        "dense": {"products", "short", "few_weight", "direct_weight", "weight_products"},
         "bands": {"bands", "bands_weight"},
     }
     assert seen >= wanted[kind]
@@ -149,7 +150,7 @@ def test_a_kernel_is_refused_at_the_edge_of_its_predicate(kind, dtype):
         "pointwise": ("pointwise_weight", "thin"),
         "three": ("three_rows", "three_weight", "depthwise"),
         "planes": ("lanes", "shifted", "shifted_weight", "depthwise", "depthwise_weight", "three_rows"),
-        "dense": ("short",),
+        "dense": ("short", "direct_weight"),
         "bands": ("bands", "bands_weight"),
     }
     assert all(sides[name] == {False, True} for name in edges[kind])
@@ -163,6 +164,41 @@ def test_few_weights_are_few_sums_and_few_taps(taps, rows, may):
         out = placed(np.full(taps * rows, np.nan, np.float32))
         forced(made, WEIGHT, FEW_WEIGHT, out)
         assert (out == made.exact(WEIGHT)).all()
+
+
+MOST = plan.PIXELS
+DIRECT = {
+    # images, channels, pixels, rows, taps, and whether the sums of few pixels may go straight into the gradient
+    "a tile of rows, a panel of numbers": (1, PANEL // 3, 7, ROWS, 3, True),
+    "fewer rows": (1, PANEL // 3, 7, ROWS - 1, 3, False),
+    "a vector of numbers": (1, LANES, 7, ROWS, 1, True),
+    "fewer numbers": (1, LANES - 1, 7, ROWS, 1, False),
+    "between a vector and a panel": (1, LANES + 1, 7, ROWS, 1, False),
+    "as many pixels as are a block": (1, PANEL, MOST, ROWS, 1, True),
+    "more pixels": (1, PANEL, MOST + 1, ROWS, 1, False),
+    "as many taps as are listed": (1, 1, 5, ROWS, MOST, True),
+    "more taps": (1, 1, 5, ROWS, MOST + 1, False),
+    "two images": (2, PANEL, 7, ROWS, 1, False),
+}
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_sums_of_few_pixels_go_straight_into_the_gradient_with_the_bits_of_tiles(name):
+    images, channels, pixels, rows, taps, may = DIRECT[name]
+    rng, params = np.random.default_rng(0), ConvParams(Sliding((taps,), 1, ((taps - 1, 0),)))
+    made = case(params, (images, channels, pixels), (rows, channels, taps), np.float32, rng, rng.standard_normal)
+    assert DIRECT_WEIGHT.holds(made.conv.told(WEIGHT), 4) == may
+    if may:
+        outs = [placed(np.full(made.arrays[WEIGHT].size, np.nan, np.float32)) for _ in range(2)]
+        told = [forced(made, WEIGHT, way, out) for way, out in zip((DIRECT_WEIGHT, WEIGHT_PRODUCTS), outs, strict=True)]
+        assert outs[0].tobytes() == outs[1].tobytes()
+        assert bool(told[0]) == bool(told[1])
+
+
+@pytest.mark.parametrize(("rows", "chosen"), [(49, "direct_weight"), (48, "weight_products")])
+def test_sums_of_few_pixels_are_worth_it_for_as_many_rows(rows, chosen):
+    made = case(ConvParams(Sliding((3, 3), 1, 1)), (1, 90, 7, 7), (rows, 90, 3, 3), np.float32, np.random.default_rng(0))
+    assert made.conv.chosen(WEIGHT, 4)[0].name == chosen
 
 
 @pytest.mark.parametrize(("channels", "may"), [(plan.STEPS // 5, True), (plan.STEPS // 5 + 1, False)])

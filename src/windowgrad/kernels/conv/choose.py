@@ -7,7 +7,8 @@ folder, and is used where it is also `worth` it:
                  sums of many channels for very few rows
     depthwise/   each channel by itself, one channel too: three rows at a time, a plane in each lane, or shifted loads of a
                  box, large planes in bands; or lists of pieces
-    gemm/        everything else: strips of pixels for sums of few products; panels, packed, in a box, or read where they stand
+    gemm/        everything else: strips of pixels for sums of few products; panels, packed, in a box, or read where they stand;
+                 weight gradients of few channels, or of one image of few pixels
 
 `exact.py` is asked by `entry.py`, for integers, for numbers that are not finite, and for irregular geometries.
 """
@@ -35,6 +36,7 @@ from windowgrad.kernels.conv.depthwise.ways import (
     THREE,
 )
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT, every_product
+from windowgrad.kernels.conv.gemm.direct_ways import DIRECT_WEIGHT
 from windowgrad.kernels.conv.gemm.short_ways import SHORT
 from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, WEIGHT_PRODUCTS
 from windowgrad.kernels.conv.plan import Array, Shape, is_regular
@@ -54,6 +56,7 @@ WAYS: dict[int, tuple[Way, ...]] = {
         LISTS_WEIGHT,
         FEW_WEIGHT,
         POINTWISE_WEIGHT,
+        DIRECT_WEIGHT,
         WEIGHT_PRODUCTS,
     ),
 }

@@ -1,8 +1,8 @@
 """Any geometry, by packed panels: when each kernel may be used, and how threads share it.
 
-The kernels are in `products.py`, `weight.py` and `few.py`; for `short.py` see `short_ways.py`. Threads share panels of
-pixels; with few of them, or in the weight gradient, rows of the output; in the weight gradient of few rows or channels also
-pairs of a channel and a tap.
+The kernels are in `products.py`, `weight.py` and `few.py`; `short.py` has `short_ways.py`, `direct.py` `direct_ways.py`.
+Threads share panels of pixels; with few of them, or in the weight gradient, rows of the output; in the weight gradient of few
+rows or channels also pairs of a channel and a tap.
 """
 
 from __future__ import annotations
