@@ -129,7 +129,7 @@ def test_a_panel_holds_the_cell_that_each_pixel_meets_at_each_tap(dtype, window)
 
 
 @every_float
-@pytest.mark.parametrize("pixels", [16, 47, 48, 64, 80, 112])
+@pytest.mark.parametrize("pixels", [4, 5, 8, 9, 16, 25, 47, 48, 49, 56, 57, 64, 80, 112])
 @pytest.mark.parametrize("groups", [1, 3])
 def test_pixels_that_lie_in_order_are_read_where_they_stand(dtype, pixels, groups):
     """Panels within an image, across two of them, and beyond the last pixel."""

@@ -282,25 +282,27 @@ class End(NamedTuple):
 
 @intrinsic
 def multiply_rows(
-    typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, vectors: Any, tile: Any, end: Any, ahead: Any, fetches: Any
+    typing: Any, a: Any, b: Any, k: Any, places: Any, rows: Any, halves: Any, tile: Any, end: Any, ahead: Any, fetches: Any
 ) -> Any:
     """tile = the sum over k of a · b, as `multiply_tile`, but for so many of ROWS rows, and a list of the places of each k.
 
     Number (r, k) is at r · step + places[2k] of the `Matrix` a, the vectors of k are from b[places[2k + 1]] on.
 
     There is a loop for ROWS rows and one for each power of two below, so no row is computed that is not asked for; and each for
-    VECTORS vectors and for one. A whole tile may `end` in y instead; gives the strange lanes of that. Fewer rows may not: they
-    are few, and would be one more end to compile for each number of them. A whole tile that `fetches` has a loop of its own,
-    in which each k fetches a vector from the address `ahead` on, and no end in y.
+    VECTORS vectors and for one, for ROWS rows also for half of one: so many `halves` are asked for. A whole tile may `end` in y
+    instead; gives the strange lanes of that. Fewer rows may not: they are few, and would be one more end to compile for each
+    number of them. A whole tile that `fetches` has a loop of its own, in which each k fetches a vector from the address `ahead`
+    on, and no end in y.
     """
     v = wide(tile.dtype)
+    half = Vec(v.dtype, v.lanes // 2)
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        (cells, row), (b_cells, k, table, count, all_vectors, to) = fields(builder, args[0], 2), args[1:7]
+        (cells, row), (b_cells, k, table, count, all_halves, to) = fields(builder, args[0], 2), args[1:7]
         ending, ends = Ending(context, builder, signature.args[7], args[7], v), fields(builder, args[7], 9)
         strange, packed = cgutils.alloca_once_value(builder, INDEX(0)), args[0].type
 
-        def some(size: int, first: Any, n: int, column: Any, fetched: Any = None) -> Any:
+        def some(size: int, first: Any, n: int, column: Any, fetched: Any = None, v: Vec = v) -> Any:
             """The sums of `size` rows from `first` on, n vectors from `column` on."""
             factor = ir.Constant(packed, ir.Undefined)
             for i, part in enumerate((builder.gep(cells, [builder.mul(first, row)]), row)):
@@ -309,9 +311,9 @@ def multiply_rows(
             begin = [[constant(v, 0.0)] * n] * size
             return emit_products(context, builder, signature, given, begin, v, False, table, fetched)
 
-        def store(sums: Any, first: Any, column: Any) -> None:
+        def store(sums: Any, first: Any, column: Any, v: Vec = v) -> None:
             for m, values in enumerate(sums):
-                at = builder.add(builder.mul(builder.add(first, INDEX(m)), INDEX(VECTORS * v.lanes)), column)
+                at = builder.add(builder.mul(builder.add(first, INDEX(m)), INDEX(2 * VECTORS * half.lanes)), column)
                 for j, value in enumerate(values):
                     write(context, builder, tile, to, builder.add(at, INDEX(j * v.lanes)), value, v)
 
@@ -333,12 +335,19 @@ def multiply_rows(
                     store(sums, first, INDEX(0))
 
         def some_rows(size: int, first: Any) -> None:
-            with builder.if_else(builder.icmp_signed("==", all_vectors, INDEX(VECTORS))) as (whole, part):
+            with builder.if_else(builder.icmp_signed(">=", all_halves, INDEX(2 * VECTORS - 1))) as (whole, part):
                 with whole:
                     whole_rows(size, first)
-                with part, cgutils.for_range(builder, all_vectors) as loop:
-                    column = builder.mul(loop.index, INDEX(v.lanes))
-                    store(some(size, first, 1, column), first, column)
+                with part:
+                    cut = size == ROWS
+                    singles = all_halves if cut else builder.add(all_halves, INDEX(1))
+                    with cgutils.for_range(builder, builder.lshr(singles, INDEX(1))) as loop:
+                        column = builder.mul(loop.index, INDEX(v.lanes))
+                        store(some(size, first, 1, column), first, column)
+                    if cut:
+                        with builder.if_then(builder.trunc(all_halves, ir.IntType(1))):
+                            column = builder.mul(builder.sub(all_halves, INDEX(1)), INDEX(half.lanes))
+                            store(some(size, first, 1, column, v=half), first, column, half)
 
         size = ROWS
         while size:

@@ -50,8 +50,8 @@ FEW_CHANNELS = 8
 panel, for one list is kept. Windows of 7×7×7 on 32 channels take a third to a half of the time, of 5×5×5 0.6 to 0.9."""
 FEW_ROWS = 32
 """So few rows read pixels that lie in order where they stand, though planes may lie so that they crowd in the caches."""
-LATENCY = 4
-"""Cycles until the result of a product can be added to."""
+LATENCY, SAVED = 4, ROWS // 4
+"""Cycles until the result of a product can be added to, and what half a vector of ROWS rows takes less than a whole one."""
 CROWDED = 2048
 """Bytes: planes that are a multiple of it apart use few lines of the caches."""
 
@@ -228,7 +228,8 @@ def is_turned(rows: int, pixels: int, itemsize: int) -> bool:
 def tile_time(rows: int, columns: int, itemsize: int) -> int:
     """The cycles that the tiles of a product take for each k, if one product of vectors does: loops of few of them wait."""
     whole, rest = divmod(columns, plan.panel(itemsize))
-    return whole * loop_time(rows, VECTORS) + -(-rest * itemsize // WIDE_BYTES) * loop_time(rows, 1)
+    halves = -(-2 * rest * itemsize // WIDE_BYTES)
+    return whole * loop_time(rows, VECTORS) + -(-halves // 2) * loop_time(rows, 1) - halves % 2 * (rows // ROWS) * SAVED
 
 
 def loop_time(rows: int, vectors: int) -> int:

@@ -177,7 +177,7 @@ def multiply_block(
     """
     lanes, strange, move = wide_lanes(of.tile), 0, axes.out.move[axes.out.rank - 1]
     length, panel, turns = VECTORS * lanes, told.some_channels * told.some_taps * VECTORS * lanes, told.height > ROWS
-    m, q, pixel = rows.first, panels.first, 0
+    m, q, pixel, half = rows.first, panels.first, 0, lanes // 2
     while m < rows.last and q < panels.last:
         tile, within = m // told.height, m % told.height
         count, pixels = min(told.height - within, rows.last - m), min(length, told.pixels - q * length)
@@ -194,10 +194,10 @@ def multiply_block(
         elif lists[1] >= 0:
             cells, places = later(x, lists[1]), axes.places
         filled = count + 1 if count % 4 == 3 and told.factor_packed else count  # one loop with a row of zeros, not two or three
-        direct, vectors = lists[0] < 0 and count == ROWS and not turns, (pixels + lanes - 1) // lanes
+        direct, halves = lists[0] < 0 and count == ROWS and not turns, (pixels + half - 1) // half
         ahead, fetches = weight.cells, turns and pixel < VECTORS * ROWS
         if turns:
-            filled, vectors = min(ROWS, pixels - pixel), (count + lanes - 1) // lanes
+            filled, halves = min(ROWS, pixels - pixel), (count + half - 1) // half
             weight, cells = Matrix(later(cells, pixel), 1), weight.cells
             if fetches:  # a part of the weight of the next tiles
                 back = (tile - rows.first // told.height) * told.factor_tile
@@ -216,7 +216,7 @@ def multiply_block(
             direct,
         )
         if lists[0] != 0:  # some pixel is real
-            strange |= multiply_rows(weight, cells, k, places, filled, vectors, of.tile, ending, ahead, fetches)
+            strange |= multiply_rows(weight, cells, k, places, filled, halves, of.tile, ending, ahead, fetches)
         sums = of.tile
         if turns:
             sums = of.turned
