@@ -132,9 +132,10 @@ def test_a_prepared_call_has_the_bits_of_one_that_is_not_for_any_number_of_threa
                 assert out.tobytes() == wanted.tobytes(), (way.name, role, shapes, count)
                 assert untouched(out)
                 assert memory.kept(), (way.name, role, shapes, count)
-    assert seen >= {"pointwise": {"products", "short", "thin"}, "dense": {"products", "few_weight", "weight_products"}}.get(
-        kind, set()
-    )
+    assert seen >= {
+        "pointwise": {"products", "short", "thin"},
+        "dense": {"products", "few_weight", "direct_weight", "weight_products"},
+    }.get(kind, set())
 
 
 @every_kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from windowgrad.kernels.conv.gemm.direct import direct_products
 from windowgrad.kernels.conv.gemm.ways import up_to
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.pointwise.ways import fits
-from windowgrad.kernels.conv.shapes import Pass, Way
-from windowgrad.kernels.conv.share import parts, room, shared
+from windowgrad.kernels.conv.shapes import Compute, Pass, Way
+from windowgrad.kernels.conv.share import by_threads, helpers, parts_for, room, sharing
 from windowgrad.kernels.vector.registers import ROWS, WIDE_BYTES
 
 MANY = 4
@@ -31,14 +31,27 @@ def sums_few_pixels(one: Pass) -> bool:
 
 
 def sum_direct(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
-    lanes, length, numbers = WIDE_BYTES // gw.itemsize, plan.panel(gw.itemsize), one.channels * one.taps
+    return ready_direct(one, gw.dtype, helpers(one.work))(x, g, bias, gw)
+
+
+def ready_to_sum_direct(one: Pass, dtype: Any) -> Compute:
+    return by_threads(one.work, lambda threads: ready_direct(one, dtype, threads))
+
+
+def ready_direct(one: Pass, dtype: Any, threads: int) -> Compute:
+    """`direct_products` on so many threads."""
+    lanes, length, numbers = WIDE_BYTES // dtype.itemsize, plan.panel(dtype.itemsize), one.channels * one.taps
     tiles, panels = -(-one.rows // ROWS), -(-numbers // length)
     own, own_lists = up_to(one.pixels * length + length * (one.pixels + lanes) + lanes, lanes), 3 * one.taps * one.pixels
     by_panels = panels >= MANY
-    count = parts(panels if by_panels else tiles, one.work)
-    scratch, none = room.get(count * own, gw.dtype, count * own_lists), np.zeros(one.rows, gw.dtype)
-    share = int(by_panels), tiles, panels, count, own, own_lists
-    return shared(partial(direct_products, x, g, gw, none, scratch, one.gathers[0].axes, one.sizes, share), count, one.work)
+    count = parts_for(panels if by_panels else tiles, threads)
+    start, none = sharing(direct_products, count, threads), np.zeros(one.rows, dtype)
+    told = one.gathers[0].axes, one.sizes, (int(by_panels), tiles, panels, count, own, own_lists)
+
+    def call(x: Array, g: Array, bias: Array, gw: Array) -> int:
+        return start(x, g, gw, none, room.get(count * own, dtype, count * own_lists), *told)
+
+    return call
 
 
-DIRECT_WEIGHT = Way("direct_weight", may_sum_direct, sum_direct, sums_few_pixels)
+DIRECT_WEIGHT = Way("direct_weight", may_sum_direct, sum_direct, sums_few_pixels, ready_to_sum_direct)
