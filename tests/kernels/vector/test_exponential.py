@@ -4,10 +4,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from windowgrad.kernels.pool.smooth.cells import two_floats
+from windowgrad.kernels.pool.smooth.cells import EXPONENT, EXPONENT_LOST, scale_of, two_floats
 from windowgrad.kernels.runtime.jit import compiled
 from windowgrad.kernels.vector.exp_log import (
     LN2,
+    LOG2_E,
+    LOG2_E_LOST,
+    exact_weight,
     exponential,
     logarithm,
     narrow_value,
@@ -46,6 +49,12 @@ def quick_logarithms(x, y):
 def narrow_weights(x, y, by):
     for i in range(0, len(x), 8):
         store(y, i, narrow_weight(load(x, i), splat(x, by[0]), splat(x, by[1])))
+
+
+@compiled
+def exact_weights(x, y, by):
+    for i in range(0, len(x), 4):
+        store(y, i, exact_weight(load(x, i), splat(x, by[0]), splat(x, by[1])))
 
 
 @compiled
@@ -114,6 +123,23 @@ def test_a_narrow_weight_is_within_its_units_of_itself(factor):
     with mpmath.workprec(80):
         exact = [mpmath.mpf(2) ** (mpmath.mpf(float(cell)) * mpmath.mpf(factor)) for cell in x]
         assert max(abs(mpmath.mpf(float(a)) / b - 1) for a, b in zip(y, exact, strict=True)) <= 1.3 * 2.0**-24
+
+
+@pytest.mark.parametrize("beta", [1.0, -0.7, 3e-200, 1.1e300])
+def test_an_exact_weight_is_within_its_units_of_itself(beta):
+    rng = np.random.default_rng(2)
+    exponents = np.concatenate([rng.uniform(-480, 480, 2000), rng.uniform(-1, 1, 2000), np.linspace(-2.5, 2.5, 2000)])
+    scale = scale_of(beta)
+    x, y = exponents / beta, np.empty(6000)
+    exact_weights(x, y, np.array([scale[EXPONENT], scale[EXPONENT_LOST]]))
+    with mpmath.workprec(140):
+        exact = [mpmath.exp(mpmath.mpf(float(cell)) * mpmath.mpf(beta)) for cell in x]
+        assert max(abs(mpmath.mpf(float(a)) / b - 1) for a, b in zip(y, exact, strict=True)) <= 1.5 * mpmath.mpf(2) ** -53
+
+
+def test_the_lost_part_of_the_logarithm_is_right():
+    with mpmath.workprec(140):
+        assert abs(1 / mpmath.log(2) - mpmath.mpf(LOG2_E) - mpmath.mpf(LOG2_E_LOST)) < mpmath.mpf(2) ** -107
 
 
 @pytest.mark.parametrize("beta", [1.0, -0.75, 3e-25, 9.9e24])

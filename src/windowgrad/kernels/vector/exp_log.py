@@ -21,6 +21,7 @@ from numba.extending import intrinsic
 from windowgrad.kernels.vector.types import Vec, call, constant, kind, llvm, suffix
 
 LOG2_E = 1.4426950408889634
+LOG2_E_LOST = 2.0355273740931033e-17  # what the rounding of LOG2_E has lost
 LN2 = 0.6931471805599453
 LN2_HIGH = 0.693147180369123816490  # the first 32 bits of ln 2: a product with a small integer is exact
 LN2_LOW = 1.90821492927058770002e-10
@@ -34,6 +35,11 @@ ODD_PARTS = tuple(1 / n for n in range(3, 27, 2))
 POWERS = (
     0.9999999999595618, 0.6931471805568324, 0.24022651213498092, 0.055504109063258665,
     0.009618025613318034, 0.0013333478473685416, 0.00015469729214118296, 1.5303700711365693e-05,
+)  # fmt: skip
+EXACT_POWERS = (  # 2ᶠ for |f| ≤ ½ within 0.18·2⁻⁵³ of itself
+    1.0, 0.6931471805599453, 0.24022650695910097, 0.0555041086648216, 0.009618129107606888, 0.0013333558146416936,
+    0.0001540353044173605, 1.525273382983612e-05, 1.321544258792169e-06, 1.0178062445845774e-07, 7.072585949269223e-09,
+    4.4549605981865186e-10,
 )  # fmt: skip
 LOGARITHMS = (2.0000000000083595, 0.6666666524748752, 0.4000038467237519, 0.2853505103781631, 0.23616359099145984)
 # For float32, with coefficients that are float32: 2ᶠ for |f| ≤ ½, and (log(1 + f) − f + f²/2)/f³ for parts as above
@@ -71,6 +77,9 @@ class Value:
 
     def __truediv__(self, other: Value) -> Value:
         return self.of(self.builder.fdiv(self.value, other.value))
+
+    def __neg__(self) -> Value:
+        return self.of(self.builder.fneg(self.value))
 
     def __lshift__(self, count: int) -> Value:
         return self.of(self.builder.shl(self.value, constant(self.v, count)))
@@ -150,15 +159,9 @@ def _exponential(x: Value) -> Value:
     return total * power_of_two(half) * power_of_two(whole - half)
 
 
-def _exact_weight(gap: Value, beta: Value) -> Value:
-    exponent = gap * beta
-    weight = _exponential(exponent)
-    return weight.times(gap.times(beta, gap.of(constant(gap.v, 0.0)) - exponent), weight)
-
-
 def _quick_power(x: Value) -> Value:
     rounded = x + ROUNDER
-    return (horner(x - (rounded - ROUNDER), POWERS).bits() + (rounded.bits() << 52)).floats()
+    return scaled(horner(x - (rounded - ROUNDER), POWERS), rounded)
 
 
 def _logarithm(x: Value) -> Value:
@@ -177,12 +180,24 @@ def _quick_logarithm(x: Value) -> Value:
     return exponent.times(LN2, s * horner(s * s, LOGARITHMS))
 
 
-def _narrow_weight(x: Value, power: Value, rest: Value) -> Value:
+def scaled(part: Value, rounded: Value) -> Value:
+    """part · 2ⁿ for an n that was rounded by adding ROUNDER or NARROW_ROUNDER: it stands in the lowest bits of the sum."""
+    return (part.bits() + (rounded.bits() << (52 if part.v.dtype.bitwidth == 64 else 23))).floats()
+
+
+def _weight(x: Value, power: Value, rest: Value, rounder: float, powers: Sequence[float]) -> Value:
     exponent = x * power
-    lost = x.times(rest, x.times(power, x.of(constant(x.v, 0.0)) - exponent))
-    rounded = exponent + NARROW_ROUNDER
-    left = (exponent - (rounded - NARROW_ROUNDER)) + lost
-    return (horner(left, NARROW_POWERS).bits() + (rounded.bits() << 23)).floats()
+    lost = x.times(rest, x.times(power, -exponent))
+    rounded = exponent + rounder
+    return scaled(horner((exponent - (rounded - rounder)) + lost, powers), rounded)
+
+
+def _exact_weight(x: Value, power: Value, rest: Value) -> Value:
+    return _weight(x, power, rest, ROUNDER, EXACT_POWERS)
+
+
+def _narrow_weight(x: Value, power: Value, rest: Value) -> Value:
+    return _weight(x, power, rest, NARROW_ROUNDER, NARROW_POWERS)
 
 
 def _narrow_value(total: Value, log: Value, log_rest: Value, inverse: Value, inverse_rest: Value) -> Value:
@@ -215,9 +230,12 @@ quick_logarithm = _of_one("quick_logarithm", "log x for a normal x > 0, within 2
 
 
 @intrinsic
-def exact_weight(typing: Any, gap: Any, beta: Any) -> Any:
-    """exp(β·gap) of float64 within 2 ulp: what the rounding of β·gap loses is given back."""
-    return gap(gap, beta), lambda context, builder, sig, args: _written(_exact_weight, sig, args, builder)
+def exact_weight(typing: Any, x: Any, power: Any, rest: Any) -> Any:
+    """2^(x·(power + rest)) of float64 for an exponent within ±1000: within 1.5 units of 2⁻⁵³ of itself.
+
+    The polynomial is within 1.3 units; the exponent without its whole part is rounded by 2⁻⁵⁵, which is 0.18 units.
+    """
+    return x(x, power, rest), lambda context, builder, sig, args: _written(_exact_weight, sig, args, builder)
 
 
 @intrinsic

@@ -22,13 +22,14 @@ float32 would not do: it adds 2 roundings in a window of 2×2, and 4 in one of 3
 
 The error of others. Of a float32, β·(x − middle) is rounded by at most 480·2⁻⁵¹, the weight is within 2⁻³³, a sum of n weights
 within n·2⁻⁵³, the logarithm within 2⁻³⁸ + 480·2⁻⁵¹. So log S is within 2⁻²⁵ of what it should be for n up to 2²⁷, and y within
-2⁻²⁵/|β| before its one rounding of 2⁻²⁴·|y|. Of a float64, the middle is 0, what the rounding of β·x loses is given back to
-the weight, which is then within 2 ulp, and y has the error of its sum, n·2⁻⁵³/|β|, and a few ulp besides.
+2⁻²⁵/|β| before its one rounding of 2⁻²⁴·|y|. Of a float64, the middle is 0, log2(e)·β is kept in two floats, a weight is within
+1.5·2⁻⁵³ of itself, and y has the error of its sum, n·2⁻⁵³/|β|, and a few ulp besides.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -43,6 +44,7 @@ from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.exp_log import (
     LN2,
     LOG2_E,
+    LOG2_E_LOST,
     exact_weight,
     narrow_weight,
     quick_power,
@@ -56,7 +58,6 @@ from windowgrad.kernels.vector.ops import (
     larger,
     later,
     load,
-    load_as,
     load_part_as,
     multiply,
     splat,
@@ -64,7 +65,7 @@ from windowgrad.kernels.vector.ops import (
     store_part,
     subtract,
 )
-from windowgrad.kernels.vector.registers import load_wide, wide_lanes
+from windowgrad.kernels.vector.registers import load_wide, load_wide_as, wide_lanes
 from windowgrad.kernels.vector.shuffle import bits, convert, masked
 
 FURTHEST = 480.0
@@ -76,18 +77,25 @@ MAGNITUDE = 0x7FFFFFFFFFFFFFFF  # all bits but the sign: as integers, floats wit
 NARROW_MAGNITUDE = 0x7FFFFFFF
 
 BETA, REACH, EXPONENT, INVERSE, NARROW_REACH, POWER, POWER_REST, NARROW_INVERSE, INVERSE_REST, LOG, LOG_REST = range(11)
+EXPONENT_LOST, INVERSE_LOST = 11, 12
 """What a kernel is told of β, by its place in `scale_of`."""
 
 
 @lru_cache(maxsize=256)
 def scale_of(beta: float) -> Array:
     """β, how far a cell may be from the middle, log2(e)·β, 1/β; then for narrow planes how far, and log2(e)·β, 1/β and
-    log(2)/β as sums of two float32."""
-    inverse = max(-LARGEST_FLOAT, min(1 / beta, LARGEST_FLOAT))  # finite: log 1 is 0 for the least β too
-    wide = beta, min(FURTHEST / abs(beta), LARGEST_FLOAT), beta * LOG2_E, inverse
+    log(2)/β as sums of two float32; last what log2(e)·β and 1/β have lost as float64."""
+    with np.errstate(all="ignore"):
+        exponent, inverse = beta * LOG2_E, float(1 / np.float64(beta))
+    if not (math.isfinite(exponent) and math.isfinite(inverse)):
+        return np.array([beta, -1.0, 0.0, 0.0, -1.0, *[0.0] * 8])  # nothing is within reach
+    exact = Fraction(beta) * (Fraction(LOG2_E) + Fraction(LOG2_E_LOST))
+    lost = float(exact - Fraction(exponent)), float(1 / Fraction(beta) - Fraction(inverse))
+    wide = beta, min(FURTHEST / abs(beta), LARGEST_FLOAT), exponent, inverse
     if not LEAST_NARROW <= abs(beta) <= MOST_NARROW:
-        return np.array([*wide, -1.0, *[1.0] * 6])
-    return np.array([*wide, NARROW / abs(beta), *two_floats(beta * LOG2_E), *two_floats(1 / beta), *two_floats(LN2 / beta)])
+        return np.array([*wide, -1.0, *[1.0] * 6, *lost])
+    narrow = NARROW / abs(beta), *two_floats(exponent), *two_floats(inverse), *two_floats(LN2 / beta)
+    return np.array([*wide, *narrow, *lost])
 
 
 def two_floats(value: float) -> tuple[float, float]:
@@ -109,7 +117,7 @@ def typed_weights(x: Any, gap: Any, by: Any) -> Any:
         return quick_power(multiply(gap, splat(gap, by[EXPONENT])))
 
     def exact(x: Any, gap: Any, by: Any) -> Any:
-        return exact_weight(gap, splat(gap, by[BETA]))
+        return exact_weight(gap, splat(gap, by[EXPONENT]), splat(gap, by[EXPONENT_LOST]))
 
     return quick if x.dtype == types.float32 else exact
 
@@ -117,18 +125,23 @@ def typed_weights(x: Any, gap: Any, by: Any) -> Any:
 @helper
 def weigh_plane(x: Any, e: Any, size: int, middle: float, by: Any, mask: Any, start: int) -> Any:
     """e = the weights of a plane; says whether all of its cells are in reach."""
-    n, center = lanes(e), splat(e, middle)
-    worst = masked(bits(center), 0)
-    for i in range(0, size, n):
+    n, i, center = lanes(e), 0, splat(e, middle)
+    worst, worst_wide = masked(bits(center), 0), masked(bits(load_wide(e, 0)), 0)
+    while i + wide_lanes(e) <= size:
         one_by_one()
-        if i + n <= size:
-            gap = kept(subtract(load_as(x, i, e), center), mask, start + i)
-            store(e, i, kept(weights(x, gap, by), mask, start + i))
-        else:
-            gap = kept_part(subtract(load_part_as(x, i, size - i, e), center), mask, start + i, size - i)
-            store_part(e, i, kept_part(weights(x, gap, by), mask, start + i, size - i), size - i)
+        cells = load_wide_as(x, i, e)
+        gap = kept(subtract(cells, splat(cells, middle)), mask, start + i)
+        store(e, i, kept(weights(x, gap, by), mask, start + i))
+        worst_wide = larger(worst_wide, masked(bits(gap), MAGNITUDE))
+        i += wide_lanes(e)
+    while i < size:
+        one_by_one()
+        gap = kept_part(subtract(load_part_as(x, i, size - i, e), center), mask, start + i, size - i)
+        store_part(e, i, kept_part(weights(x, gap, by), mask, start + i, size - i), size - i)
         worst = larger(worst, masked(bits(gap), MAGNITUDE))
-    return not anywhere(greater(worst, bits(splat(e, by[REACH]))))
+        i += n
+    far = anywhere(greater(worst_wide, bits(splat(load_wide(e, 0), by[REACH]))))
+    return not (far or anywhere(greater(worst, bits(splat(e, by[REACH])))))
 
 
 @helper

@@ -12,8 +12,8 @@ from numba import types
 from numba.extending import overload
 
 from windowgrad.kernels.pool.smooth.cells import (
-    BETA,
     INVERSE,
+    INVERSE_LOST,
     INVERSE_REST,
     LOG,
     LOG_REST,
@@ -36,7 +36,6 @@ from windowgrad.kernels.vector.ops import (
     lanes,
     larger,
     less,
-    load,
     load_as,
     load_beside,
     load_part_as,
@@ -48,7 +47,7 @@ from windowgrad.kernels.vector.ops import (
     store_part,
     subtract,
 )
-from windowgrad.kernels.vector.registers import load_wide_as, wide_lanes
+from windowgrad.kernels.vector.registers import load_wide, load_wide_as, wide_lanes
 from windowgrad.kernels.vector.shuffle import bits, convert, masked
 
 NAN = np.nan
@@ -81,7 +80,8 @@ def typed_logarithms(y: Any, total: Any, by: Any) -> Any:
         return multiply(quick_logarithm(total), splat(total, by[INVERSE]))
 
     def exact(y: Any, total: Any, by: Any) -> Any:
-        return divide(logarithm(total), splat(total, by[BETA]))
+        log = logarithm(total)
+        return fma(log, splat(total, by[INVERSE]), multiply(log, splat(total, by[INVERSE_LOST])))
 
     return quick if y.dtype == types.float32 else exact
 
@@ -128,11 +128,11 @@ def typed_narrow_values(sums: Any, low: Any, high: Any, by: Any, y: Any, at: Any
 @helper
 def plane_values(sums: Any, low: int, high: int, middle: float, by: Any, y: Any, at: int) -> None:
     """y[at:] = middle + log(sum)/β for the sums low to high of a plane, 0 where nothing was added."""
-    nothing = splat(sums, 0.0)
-    for i in range(low, high, lanes(sums)):
+    for i in range(low, high, wide_lanes(sums)):
         one_by_one()
-        total = load(sums, i)
-        value = add(splat(sums, middle), logarithms(y, total, by))
+        total = load_wide(sums, i)
+        nothing = splat(total, 0.0)
+        value = add(splat(total, middle), logarithms(y, total, by))
         put(y, at + i - low, select(equal(total, nothing), nothing, value), high - i)
 
 
