@@ -112,44 +112,75 @@ def put_pieces(y: Matrix, rows: int, move: int, tile: Any, start: Start, end: Fi
 
 
 @helper
+def run_length(axes: InAxes) -> int:
+    """How many pixels, from the first of a plane on, meet cells in a row at any tap: those of a row, or all of the plane."""
+    run, follow = axes.grid[axes.rank - 1], axes.step[axes.rank - 1] == 1
+    for axis in range(axes.rank - 1, 0, -1):
+        one_by_one()
+        follow = follow and axes.grid[axis] == axes.size[axis] and axes.step[axis - 1] == 1
+        run = run * axes.grid[axis - 1] if follow else run
+    return run  # type: ignore[no-any-return]
+
+
+@helper
 def in_pieces(pixels: Range, axes: InAxes, taps: Range, lanes: int, pitch: int, to: Any) -> Pieces:
     """The cells that a range of pixels meets, as triples (place in a panel, first cell, mask).
 
-    All pieces of the first tap, then those of the next one; each tap is a row of the panel, `pitch` long. Pieces are cut as in
-    `out_pieces`.
+    All pieces of the first tap, then those of the next one; each tap is a row of the panel, `pitch` long. A piece may span
+    rows where cells follow each other there too: the padding between them is in its mask.
     """
+    return cut_pieces(pixels, axes, taps, lanes, pitch, run_length(axes), to)  # type: ignore[no-any-return]
+
+
+@helper
+def row_pieces(pixels: Range, axes: InAxes, taps: Range, lanes: int, pitch: int, to: Any) -> Pieces:
+    """The same, cut as `out_pieces`: at the end of each row."""
+    return cut_pieces(pixels, axes, taps, lanes, pitch, axes.grid[axes.rank - 1], to)  # type: ignore[no-any-return]
+
+
+@helper
+def cut_pieces(pixels: Range, axes: InAxes, taps: Range, lanes: int, pitch: int, run: int, to: Any) -> Pieces:
+    """Pieces that are cut after each `run` of pixels, and where a vector is full."""
     rank, grid, size, step, count = axes.rank, axes.grid, axes.size, axes.step, pixels.last - pixels.first
-    row, stride, width = grid[rank - 1], step[rank - 1], size[rank - 1]
+    row, stride, number = grid[rank - 1], step[rank - 1], taps.last - taps.first
     each, done = 0, 0
     while done < count:  # how many there will be of each tap
-        end = min(count, done + row - (pixels.first + done) % row)
+        end = min(count, done + run - (pixels.first + done) % run)
         each += (end - done + lanes - 1) // lanes
         done = end
-    found, done = 0, 0
-    while done < count:
-        outer = (pixels.first + done) // row
-        j = pixels.first + done - outer * row
-        end = min(count, done + row - j)
-        for t in range(taps.first, taps.last):
-            rest, place, plane, real = outer, 0, width, True
-            for axis in range(rank - 2, -1, -1):
-                before = rest // grid[axis]
-                cell = (rest - before * grid[axis]) * step[axis] + axes.taps[t * rank + axis]
-                real = real and cell >= 0 and cell < size[axis]
-                place += cell * plane
-                plane *= size[axis]
-                rest = before
-            place += rest * axes.image
-            cell = j * stride + axes.taps[t * rank + rank - 1]
-            i, start = 3 * ((t - taps.first) * each + found), done
-            while start < end:
+    found, done, start, end = 0, 0, 0, 0
+    while done < count:  # a part of a row that is in one piece; the piece begins with `start`, and its run has an `end`
+        if done == end:
+            start, end = done, min(count, done + run - (pixels.first + done) % run)
+        elif done == start + lanes:
+            start, found = done, found + 1
+        rest = (pixels.first + done) // row
+        j, lane = pixels.first + done - rest * row, done - start
+        length = min(min(lanes - lane, end - done), row - j)
+        for t in range(number):
+            one_by_one()
+            i, cell = 3 * (t * each + found), j * stride + axes.taps[(taps.first + t) * rank + rank - 1]
+            if lane == 0:
+                to[i], to[i + 1], to[i + 2] = t * pitch + start, cell, 0
+            to[i + 2] |= real_lanes(cell, size[rank - 1], stride, length) << lane
+        plane = size[rank - 1]
+        for axis in range(rank - 2, -1, -1):
+            before = rest // grid[axis]
+            for t in range(number):
                 one_by_one()
-                length = min(lanes, end - start)
-                to[i], to[i + 1] = (t - taps.first) * pitch + start, place + cell
-                to[i + 2] = real_lanes(cell, width, stride, length) if real else 0
-                i, start, cell = i + 3, start + length, cell + length * stride
-        found, done = found + (end - done + lanes - 1) // lanes, end
-    return Pieces(to, each * (taps.last - taps.first))
+                i = 3 * (t * each + found)
+                cell = (rest - before * grid[axis]) * step[axis] + axes.taps[(taps.first + t) * rank + axis]
+                if lane == 0:
+                    to[i + 1] += cell * plane
+                if cell < 0 or cell >= size[axis]:
+                    to[i + 2] &= interval(0, lane)
+            rest, plane = before, plane * size[axis]
+        for t in range(number if lane == 0 else 0):
+            one_by_one()
+            to[3 * (t * each + found) + 1] += rest * axes.image
+        done += length
+        found += done == end
+    return Pieces(to, each * number)
 
 
 @helper

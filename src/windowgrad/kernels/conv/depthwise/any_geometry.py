@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windowgrad.kernels.conv.pieces import in_pieces, out_pieces, put_pieces
+from windowgrad.kernels.conv.pieces import out_pieces, put_pieces, row_pieces
 from windowgrad.kernels.conv.records import Finish, InAxes, OutAxes, Pieces, Range, Sizes, Start
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import interval, load_even, load_some, put_value, store_tile
@@ -121,7 +121,7 @@ def depthwise(
         pieces = out_pieces(some_pixels, out, lanes, listed)
         for q in range(pieces.number):
             listed[3 * q] = 0  # each piece is put from the first vector of a tile
-        in_pieces(some_pixels, met, Range(0, len(places)), lanes, 0, later(listed, 3 * pieces.number))
+        row_pieces(some_pixels, met, Range(0, len(places)), lanes, 0, later(listed, 3 * pieces.number))
         for job in range(first, last):
             image = job // fours
             c = (job - image * fours) * PLANES
@@ -156,7 +156,7 @@ def depthwise_weight(x: Any, g: Any, gw: Any, scratch: Any, axes: Any, move: Any
         pieces = out_pieces(some_pixels, out, lanes, listed)
         for q in range(pieces.number):
             listed[3 * q + 2] = interval(0, listed[3 * q + 2])
-        in_pieces(some_pixels, met, Range(0, taps), lanes, 0, later(listed, 3 * pieces.number))
+        row_pieces(some_pixels, met, Range(0, taps), lanes, 0, later(listed, 3 * pieces.number))
         c = first * PLANES
         while c < end:
             some = PLANES if channels - c >= PLANES else 1
