@@ -41,7 +41,11 @@ POOLING: dict[str, Geometry] = {
     "global": Global(2),
 }
 """Windows that are computed in different ways."""
-MASKED = ("", ""), ("", "of long rows"), ("", "global"), ("small planes", ""), ("wide planes, even", "side by side")
+MASKED = (
+    *(("", windows) for windows in ("", "at every cell", "of long rows", "global")),
+    ("small planes", ""),
+    ("wide planes, even", "side by side"),
+)
 """Layouts, of `pooled`, and windows that are computed in different ways with a mask."""
 CONVOLUTIONS: dict[str, tuple[int, int, int, Sliding, int]] = {
     "": (24, 16, 1, Sliding((3, 3), 1, 1), 21),

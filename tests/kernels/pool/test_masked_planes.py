@@ -272,7 +272,7 @@ def test_whole_planes_are_taken_that_fit_in_the_cache():
     assert not takes(whole_planes, Adaptive((1, 1)), cells(2, 8, 8))
 
 
-@pytest.mark.parametrize("geometry", [Sliding((3, 3), 2, 1), Global(2)], ids=str)
+@pytest.mark.parametrize("geometry", [Sliding((3, 3), 2, 1), Sliding((3, 3), 1, 1), Global(2)], ids=str)
 def test_threads_change_no_bit(geometry):
     rng = np.random.default_rng(4)
     x, where = rng.standard_normal((5, 9, 61, 60)).astype(np.float32), Mask(rng.random((5, 9, 61, 60)) < 0.6)

@@ -13,6 +13,8 @@ Tried: to fold several rows into buffers before the first is read; it was not fa
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir
@@ -27,11 +29,130 @@ from windowgrad.kernels.vector.shuffle import converted
 from windowgrad.kernels.vector.types import Vec, constant, read_first, spread
 
 COUNTS = (2, 3)  # of rows that have a loop of their own
+Vectors = list[Any]
+"""Of the same columns, each combined by itself: cells, or cells and what counts them."""
 
 
 def is_near(p: Plan) -> bool:
     """Whether windows are of three columns a cell apart, and there are as many as cells in a row, which is one piece."""
     return p.kernel == 3 and p.stride == p.step == p.before == 1 and p.out == p.width and p.pieces == p.outer and p.run == 1
+
+
+def emit_row(
+    e: Emitter,
+    combine: Combine,
+    rows: tuple[Any, Any],
+    width: Any,
+    padding: Sequence[Any],
+    read: Callable[[Any, Any, Any], Vectors],
+    look: Callable[[Any, Any], None],
+    keep: Callable[[Any, Vectors, Any], None],
+) -> None:
+    """The windows of the rows from rows[0] to rows[1], of which there is one at least.
+
+    read(q, i, left) gives the vectors of row q from column i on, or the first `left` lanes of them if that is not None, else
+    padding. look(a, b) is told all cells, the first of these vectors, in pairs. keep(j, totals, left) is given the outputs from
+    column j on, of which there are only `left` if that is not None.
+    """
+    builder, (low, high) = e.builder, rows
+    before, now, after = ([e.variable(each) for each in padding] for _ in range(3))
+
+    def load(places: Vectors) -> Vectors:
+        return [builder.load(place) for place in places]
+
+    def store(values: Vectors, places: Vectors) -> None:
+        for value, place in zip(values, places, strict=True):
+            builder.store(value, place)
+
+    def joined(a: Vectors, b: Vectors) -> Vectors:
+        return [combine(e, one, other) for one, other in zip(a, b, strict=True)]
+
+    def fold(i: Any) -> None:
+        def some(count: int) -> None:
+            cells = [read(e.add(low, q), i, None) for q in range(count)]
+            total = reduce(joined, cells)
+            look(cells[0][0], cells[1][0])
+            if count == 3:
+                look(cells[2][0], cells[2][0])
+            store(total, after)
+
+        e.by_number(builder.sub(high, low), COUNTS, some, lambda: one_by_one(i, None))
+
+    def one_by_one(i: Any, left: Any) -> None:
+        first = read(low, i, left)
+        look(first[0], first[0])
+        store(first, after)
+        with e.steps(e.add(low, 1), high, e.int(1)) as q:
+            cells = read(q, i, left)
+            look(cells[0], cells[0])
+            store(joined(load(after), cells), after)
+
+    def moved(a: Vectors, b: Vectors, by: int) -> Vectors:
+        order = ir.Constant(ir.VectorType(ir.IntType(32), e.n), list(range(by, by + e.n)))
+        return [builder.shuffle_vector(one, other, order) for one, other in zip(a, b, strict=True)]
+
+    with e.steps(e.int(-e.n), width, e.int(e.n)) as j:
+        i = e.add(j, e.n)
+        left = builder.sub(width, i)
+        store(list(padding), after)
+        with builder.if_else(e.less(left, e.n), likely=False) as (last, whole):
+            with last, builder.if_then(e.less(e.int(0), left)):
+                one_by_one(i, left)
+            with whole:
+                fold(i)
+        with builder.if_then(e.less(e.int(-1), j)):
+            a, b, c = load(before), load(now), load(after)
+            totals = joined(joined(moved(a, b, e.n - 1), b), moved(b, c, 1))
+            with builder.if_else(e.less(left, 0), likely=False) as (last, whole):
+                with last:
+                    keep(j, totals, builder.sub(width, j))
+                with whole:
+                    keep(j, totals, None)
+        store(load(now), before)
+        store(load(after), now)
+
+
+def put(e: Emitter, a: tuple[Any, Any], i: Any, x: Any, left: Any) -> None:
+    """a[i], a[i + 1], … = x, or its first `left` lanes if that is not None."""
+    if left is None:
+        e.store(a, i, x)
+    else:
+        e.store_first(a, i, x, left)
+
+
+class Watch:
+    """What is seen while a row is combined: masks of lanes, each of which becomes a bit of a number."""
+
+    def __init__(self, e: Emitter, bits: int) -> None:
+        self.e, self.seen = e, [e.variable(constant(mask_of(e.v), 0)) for _ in range(bits)]
+
+    def note(self, bit: int, mask: Any) -> None:
+        """Lanes for which the bit 1 << `bit` is set."""
+        builder = self.e.builder
+        builder.store(builder.or_(builder.load(self.seen[bit]), mask), self.seen[bit])
+
+    def look(self, a: Any, b: Any) -> None:
+        """Bit 0: a cell is NaN."""
+        self.note(0, self.e.builder.fcmp_unordered("uno", a, b))
+
+    def look_at_zero(self, total: Any) -> None:
+        """Bit 1: a result is a zero."""
+        self.note(1, self.e.builder.fcmp_ordered("==", total, constant(self.e.v, 0)))
+
+    def bits(self) -> Any:
+        e, builder, found = self.e, self.e.builder, self.e.int(0)
+        for bit, mask in enumerate(self.seen):
+            whole = builder.bitcast(builder.load(mask), ir.IntType(e.n))
+            some = builder.icmp_signed("!=", whole, ir.Constant(whole.type, 0))
+            found = builder.or_(found, builder.select(some, e.int(1 << bit), e.int(0)))
+        return found
+
+
+def wide_emitter(context: Any, builder: Any, dtype: Any) -> Emitter:
+    e = Emitter(context, builder, dtype)
+    e.v = wide(dtype)
+    e.n = e.v.lanes
+    return e
 
 
 def combining(combine: Combine, watch: bool) -> Any:
@@ -44,87 +165,31 @@ def combining(combine: Combine, watch: bool) -> Any:
     @intrinsic
     def near(typing: Any, x: Any, base: Any, rows: Any, width: Any, absent: Any, y: Any, at: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            e = Emitter(context, builder, y.dtype)
-            e.v = wide(y.dtype)
-            e.n, old = e.v.lanes, Vec(x.dtype, e.v.lanes)
-            source, target, (base, width, at) = (x, args[0]), (y, args[5]), (args[1], args[3], args[6])
+            e = wide_emitter(context, builder, y.dtype)
+            old, source, target = Vec(x.dtype, e.n), (x, args[0]), (y, args[5])
             places, low, high = (builder.extract_value(args[2], field) for field in range(len(Rows._fields)))
             padding = spread(builder, context.cast(builder, args[4], absent, y.dtype), e.n)
             nothing = spread(builder, context.cast(builder, args[4], absent, x.dtype), e.n)
-            strange, zeros = (e.variable(constant(mask_of(e.v), 0)) for _ in range(2))
-            before, now, after = (e.variable(padding) for _ in range(3))
+            seen = Watch(e, 2 if watch else 0)
 
-            def place(q: Any, i: Any) -> Any:
-                return e.add(base, e.cell((rows.types[0], places), q), i)
+            def read(q: Any, i: Any, left: Any) -> Vectors:
+                place = e.add(args[1], e.cell((rows.types[0], places), q), i)
+                if left is None:
+                    return [e.load(source, place)]
+                part = read_first(context, builder, *source, place, left, nothing, old)
+                return [converted(builder, part, old, e.v)]
 
             def look(a: Any, b: Any) -> None:
                 if watch:
-                    builder.store(builder.or_(builder.load(strange), builder.fcmp_unordered("uno", a, b)), strange)
+                    seen.look(a, b)
 
-            def fold(i: Any) -> None:
-                def some(count: int) -> None:
-                    cells = [e.load(source, place(e.add(low, q), i)) for q in range(count)]
-                    total = cells[0]
-                    for cell in cells[1:]:
-                        total = combine(e, total, cell)
-                    look(cells[0], cells[1])
-                    if count == 3:
-                        look(cells[2], cells[2])
-                    builder.store(total, after)
+            def keep(j: Any, totals: Vectors, left: Any) -> None:
+                if watch:
+                    seen.look_at_zero(totals[0])
+                put(e, target, e.add(args[6], j), totals[0], left)
 
-                def any_number() -> None:
-                    one_by_one(lambda q: e.load(source, place(q, i)))
-
-                e.by_number(builder.sub(high, low), COUNTS, some, any_number)
-
-            def one_by_one(load: Any) -> None:
-                first = load(low)
-                look(first, first)
-                builder.store(first, after)
-                with e.steps(e.add(low, 1), high, e.int(1)) as q:
-                    cells = load(q)
-                    look(cells, cells)
-                    builder.store(combine(e, builder.load(after), cells), after)
-
-            def rest(i: Any, left: Any) -> None:
-                def load(q: Any) -> Any:
-                    part = read_first(context, builder, *source, place(q, i), left, nothing, old)
-                    return converted(builder, part, old, e.v)
-
-                one_by_one(load)
-
-            def moved(a: Any, b: Any, by: int) -> Any:
-                order = ir.Constant(ir.VectorType(ir.IntType(32), e.n), list(range(by, by + e.n)))
-                return builder.shuffle_vector(a, b, order)
-
-            with e.steps(e.int(-e.n), width, e.int(e.n)) as j:
-                i = e.add(j, e.n)
-                left = builder.sub(width, i)
-                builder.store(padding, after)
-                with builder.if_else(e.less(left, e.n), likely=False) as (last, whole):
-                    with last, builder.if_then(e.less(e.int(0), left)):
-                        rest(i, left)
-                    with whole:
-                        fold(i)
-                with builder.if_then(e.less(e.int(-1), j)):
-                    a, b, c = (builder.load(each) for each in (before, now, after))
-                    total = combine(e, combine(e, moved(a, b, e.n - 1), b), moved(b, c, 1))
-                    if watch:
-                        zero = builder.fcmp_ordered("==", total, constant(e.v, 0))
-                        builder.store(builder.or_(builder.load(zeros), zero), zeros)
-                    with builder.if_else(e.less(left, 0), likely=False) as (last, whole):
-                        with last:
-                            e.store_first(target, e.add(at, j), total, builder.sub(width, j))
-                        with whole:
-                            e.store(target, e.add(at, j), total)
-                builder.store(builder.load(now), before)
-                builder.store(builder.load(after), now)
-
-            def seen(mask: Any, bit: int) -> Any:
-                whole = builder.bitcast(builder.load(mask), ir.IntType(e.n))
-                return builder.select(builder.icmp_signed("!=", whole, ir.Constant(whole.type, 0)), e.int(bit), e.int(0))
-
-            return builder.or_(seen(strange, 1), seen(zeros, 2)) if watch else e.int(0)
+            emit_row(e, combine, (low, high), args[3], [padding], read, look, keep)
+            return seen.bits()
 
         whole = types.intp
         return whole(x, whole, rows, whole, absent, y, whole), emit

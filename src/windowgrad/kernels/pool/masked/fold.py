@@ -7,6 +7,7 @@ four times as many at once as cells.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numba import types
@@ -27,6 +28,33 @@ MOST = 255
 """The greatest count that a byte holds."""
 
 
+def choosing(
+    e: Emitter, x: tuple[Any, ...], mask: tuple[Any, ...], places: tuple[Any, Any], other: Any, turned: bool
+) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
+    """chosen(q, j, left): the vector of row q from column j on, `other` where the mask is 0, and the lanes where it is not.
+
+    If `left` is not None, only so many lanes are read, and the mask is 0 in all others. x and mask are (type, value, begin) of
+    addresses; row q is places[q] cells after their begin. Cells change their sign first if they are to be `turned`.
+    """
+    (cell, source, base), (byte, masks, start), builder = x, mask, e.builder
+    bytes_of = Vec(byte.dtype, e.n)
+    none = constant(bytes_of, 0)
+
+    def chosen(q: Any, j: Any, left: Any) -> tuple[Any, Any]:
+        place = e.add(e.cell(places, q), j)
+        at = e.add(start, place)
+        if left is None:
+            there = read(e.context, builder, byte, masks, at, bytes_of)
+            cells = e.load((cell, source), e.add(base, place))
+        else:
+            there = read_first(e.context, builder, byte, masks, at, left, none, bytes_of)
+            cells = e.load_first((cell, source), e.add(base, place), left)
+        kept = builder.icmp_unsigned("!=", there, none)
+        return builder.select(kept, builder.fneg(cells) if turned else cells, other), kept
+
+    return chosen
+
+
 def masked_folding(combine: Combine, watch: bool, turned: bool = False) -> Any:
     """fold(x, base, mask, start, rows, width, buffer, at, other): buffer[at:] = the `Rows` of x combined, `width` cells each.
 
@@ -40,27 +68,17 @@ def masked_folding(combine: Combine, watch: bool, turned: bool = False) -> Any:
         typing: Any, x: Any, base: Any, mask: Any, start: Any, rows: Any, width: Any, buffer: Any, at: Any, other: Any
     ) -> Any:
         v = vec(buffer.dtype)
-        bytes_of, looks = Vec(mask.dtype, v.lanes), watch and kind(v) == "f"
+        looks = watch and kind(v) == "f"
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e = Emitter(context, builder, buffer.dtype)
-            source, target = (x, args[0]), (buffer, args[6])
-            base, start, width, at = args[1], args[3], args[5], args[7]
+            target, width, at = (buffer, args[6]), args[5], args[7]
             places, low, high = (builder.extract_value(args[4], field) for field in range(len(Rows._fields)))
             seen, instead = e.variable(constant(mask_of(v), 0)), spread(builder, args[8], e.n)
+            chosen = choosing(e, (x, *args[:2]), (mask, *args[2:4]), (rows.types[0], places), instead, turned)
 
             def cells(q: Any, j: Any, left: Any = None) -> Any:
-                """A vector of row q, or the first `left` lanes of it."""
-                place = e.add(e.cell((rows.types[0], places), q), j)
-                if left is None:
-                    there = read(context, builder, mask, args[2], e.add(start, place), bytes_of)
-                    some = e.load(source, e.add(base, place))
-                else:
-                    none = constant(bytes_of, 0)
-                    there = read_first(context, builder, mask, args[2], e.add(start, place), left, none, bytes_of)
-                    some = e.load_first(source, e.add(base, place), left)
-                some = builder.fneg(some) if turned else some
-                found = builder.select(builder.icmp_unsigned("!=", there, constant(bytes_of, 0)), some, instead)
+                found = chosen(q, j, left)[0]
                 if looks:
                     builder.store(builder.or_(builder.load(seen), builder.fcmp_unordered("uno", found, found)), seen)
                 return found
@@ -133,6 +151,14 @@ def tally(mask: Any, start: int, rows: Any, width: int, into: Any, at: int, like
             for q in range(rows.low, rows.high):
                 total += mask[start + rows.places[q] + i] != 0
             into[at + i] = total
+
+
+@helper
+def count_padded(row: int, low: int, high: int, row_inside: Any, col_inside: Any, windows: Any, more: Any, at: int) -> None:
+    """more[at:] = how many padded cells count, of the windows `low` to `high` of an output row."""
+    rows = windows.ptr[row + 1] - windows.ptr[row]
+    for j in range(low, high):
+        more[at + j - low] = row_inside[row] * col_inside[j] - rows * windows.count[j]
 
 
 @helper

@@ -1,9 +1,10 @@
 """Maximum and minimum of the cells that a mask leaves: as `max_rows` finds them, with −∞ where a cell is left out.
 
 For windows of moderate size over planes that are not large (`is_taken`). Cells are replaced as rows are folded (`fold`), so no
-copy of them is made. Where a maximum is −∞ the mask is looked at, cell by cell, and the result is 0 if it leaves none; there
-are at most MANY looks per cell. Rows that hold NaN, or zeros of both signs, are looked at again in a copy of their plane.
-A minimum is the maximum of cells that change their sign as they are read; what comes out of a row changes it back.
+copy of them is made; windows of three columns a cell apart need no buffer either (`near`). Where a maximum is −∞ the mask is
+looked at, cell by cell, and the result is 0 if it leaves none; there are at most MANY looks per cell. Rows that hold NaN, or
+zeros of both signs, are looked at again in a copy of their plane. A minimum is the maximum of cells that change their sign as
+they are read; what comes out of a row changes it back.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.long_rows import is_long
 from windowgrad.kernels.pool.masked.fill import LARGEST, Kind, fill_plane, turn_signs, whole_mask
 from windowgrad.kernels.pool.masked.fold import masked_folding
+from windowgrad.kernels.pool.masked.near import near_tops
 from windowgrad.kernels.pool.max.rows import has_negative_zero, has_zero, look_again, spans, unlike
+from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.packed import rows_of, unpacked
+from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import Piece, buffer_size, fill, next_piece, padding_end, piece_at, seen_by
 from windowgrad.kernels.pool.window_spans import uses_up
 from windowgrad.kernels.runtime.buffers import maker
@@ -50,7 +54,7 @@ def topping(params: MaxParams, x: Kind, mask: Kind, least: bool = False) -> Call
     (lead, spatial), (p, planes), out = geometry.split(shape), planned_for(geometry, shape), geometry.out_shape(shape)
     new, (read, which) = maker(out, dtype), whole_mask(lead, spatial, mask[0])
     given, count = (which, dtype.type(-np.inf), p.packed), planes * p.pieces
-    by, work = planes_of_least if least else planes_of_greatest, 2 * math.prod(shape) * dtype.itemsize
+    by, work = max_planes_for(p, least), 2 * math.prod(shape) * dtype.itemsize
 
     def call(x: Array, mask: Array) -> tuple[Array, bool]:
         y = new(out, dtype)
@@ -98,6 +102,20 @@ def review(y: Any, piece: Any, loser: Any, mask: Any, start: int, windows: Any) 
     return found
 
 
+@helper
+def look_at_copy(
+    x: Any, mask: Any, start: int, cells: Any, copied: int, loser: Any, turned: bool, y: Any, piece: Any, strange: bool,
+    windows: Any,
+) -> int:  # fmt: skip
+    """`look_again` at a piece in `cells`, a copy of the plane at `copied`, or else a new one; gives which plane it is."""
+    if copied != piece.base:
+        fill_plane(x, piece.base, mask, start, cells, 0, windows.plane, loser)
+        if turned:
+            turn_signs(cells, 0, windows.plane)
+    look_again(cells, y, Piece(piece.at, piece.low, piece.high, piece.row, 0), strange, windows)
+    return piece.base  # type: ignore[no-any-return]
+
+
 def planes_kernel(turned: bool) -> Any:
     """For maxima, or for minima, of which the signs are turned."""
     fold = masked_folding(larger, True, turned)
@@ -135,12 +153,7 @@ def planes_kernel(turned: bool) -> Any:
                 else:
                     spans(buffer, 0, y, at, out, taps, line.step, line.stride)
                 if strange or (has_zero(y, at, out) and has_negative_zero(x, base + left, rows, right - left)):
-                    if copied != base:
-                        fill_plane(x, base, masks, start, cells, 0, windows.plane, loser)
-                        if turned:
-                            turn_signs(cells, 0, windows.plane)
-                        copied = base
-                    look_again(cells, y, Piece(at, piece.low, piece.high, piece.row, 0), strange, windows)
+                    copied = look_at_copy(x, masks, start, cells, copied, loser, turned, y, piece, strange, windows)
                 if turned:
                     turn_signs(y, at, out)
                 for j in range(out if holes else 0):
@@ -155,4 +168,46 @@ def planes_kernel(turned: bool) -> Any:
     return max_planes
 
 
+def near_kernel(turned: bool) -> Any:
+    """The same for the geometries of `near_rows.is_near`, where a row needs no buffer."""
+    tops = near_tops(turned)
+
+    @kernel
+    def max_planes_near(x: Any, mask: Any, y: Any, which: Any, least: Any, plan: Any, first: int, last: int) -> int:
+        """The output rows `first` to `last` of all planes; `which` mask a plane has. Says whether a window has no cell left."""
+        line, windows, _ = unpacked(plan)
+        width, found, base, start, copied = line.width, 0, -1, 0, -1
+        loser, plane = -least if turned else least, np.empty(windows.plane, x.dtype)
+        x, masks, y, cells = address(x), address(mask), address(y), address(plane)
+        piece = piece_at(first, width, line, windows)
+        for _ in range(first, last):
+            at, rows = piece.at, rows_of(windows, piece.row)
+            if piece.base != base:
+                base, start = piece.base, which[piece.base // windows.plane] * windows.plane
+            if rows.low == rows.high:
+                fill(y, at, at + width, 0)
+            else:
+                seen = tops(x, base, masks, start, rows, width, least, y, at)
+                strange = seen & 1 != 0
+                if strange or (seen & 2 != 0 and has_negative_zero(x, base, rows, width)):
+                    copied = look_at_copy(x, masks, start, cells, copied, loser, turned, y, piece, strange, windows)
+                if turned:
+                    turn_signs(y, at, width)
+                if seen & 4 != 0:
+                    found |= review(y, piece, loser, masks, start, windows)
+            piece = next_piece(piece, width, line, windows)
+        alive(plane)
+        return found
+
+    return max_planes_near
+
+
 planes_of_greatest, planes_of_least = planes_kernel(False), planes_kernel(True)
+near_of_greatest, near_of_least = near_kernel(False), near_kernel(True)
+
+
+def max_planes_for(p: Plan, least: bool) -> Any:
+    """The kernel for a plan."""
+    if is_near(p):
+        return near_of_least if least else near_of_greatest
+    return planes_of_least if least else planes_of_greatest

@@ -22,8 +22,8 @@ from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.masked import mean_planes
 from windowgrad.kernels.pool.masked.counts import sum_of
-from windowgrad.kernels.pool.masked.fill import Kind, whole_mask
-from windowgrad.kernels.pool.masked.fold import MOST, ones
+from windowgrad.kernels.pool.masked.fill import Kind
+from windowgrad.kernels.pool.masked.fold import MOST, count_padded, ones
 from windowgrad.kernels.pool.mean.entry import sums
 from windowgrad.kernels.pool.mean.lanes import add_windows, groups_of, hand_out, places_of, takes_lanes
 from windowgrad.kernels.pool.packed import Rows, unpacked
@@ -54,14 +54,12 @@ from windowgrad.params import MeanParams
 
 def averaging(params: MeanParams, x: Kind, mask: Kind) -> Callable[[Array, Array], Array | None] | None:
     """From contiguous x and mask of these kinds to the means, or to None where one is not finite; None if it is not taken."""
-    (shape, dtype), geometry = x, params.geometry
-    if not is_taken(params, shape, dtype):
+    if not is_taken(params, *x):
         return None
-    (p, planes), (read, which) = planned_for(geometry, shape), whole_mask(*geometry.split(shape), mask[0])
-    zero = sums(sum_of(params), *(np.empty(0, dtype),) * 2, p.depth)
-    given = which, *mean_planes.inside(params, p), zero, p.packed, planes
-    count = groups_of(planes, zero.itemsize)
-    return mean_planes.finite(masked_lanes, given, count, read, x, geometry.out_shape(shape))
+    _, planes, read, given = mean_planes.prepared(params, x, mask)
+    *_, zero, _ = given
+    count, out = groups_of(planes, zero.itemsize), params.geometry.out_shape(x[0])
+    return mean_planes.finite(masked_lanes, (*given, planes), count, read, x, out)
 
 
 def is_taken(params: MeanParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
@@ -154,13 +152,11 @@ def masked_lanes(
     pitch, beyond = max(line.before + line.width, span(line, out)), 4 * lanes(mask)
     left_in, bytes_of = np.zeros(windows.rows * pitch + beyond, np.uint8), np.empty(out + beyond, np.uint8)
     divisors, padded = np.ones(found + lanes(y), y.dtype), np.zeros(found + lanes(y), y.dtype)
-    for r in range(windows.rows):
-        for j in range(out):
-            inside = row_inside[r] * col_inside[j]
-            padded[r * out + j] = inside - (windows.ptr[r + 1] - windows.ptr[r]) * windows.count[j]
     x, y, taken, given, buffer, sums = address(x), address(y), address(cells), address(outputs), address(space), address(totals)
     masks, masked_by, columns, spare = address(mask), address(which), address(left_in), address(bytes_of)
-    by, more = address(divisors), address(padded)
+    by, more, row_inside, col_inside = address(divisors), address(padded), address(row_inside), address(col_inside)
+    for r in range(windows.rows):
+        count_padded(r, 0, out, row_inside, col_inside, windows, more, r * out)
     for group in range(first, last):
         plane = min(group * n, planes - n)
         turn_in_kept(taken, later(x, plane * seen), seen, zero, masks, later(masked_by, plane))

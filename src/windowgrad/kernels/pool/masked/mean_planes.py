@@ -21,9 +21,11 @@ from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.long_rows import is_long
 from windowgrad.kernels.pool.masked.counts import NARROW, WIDE, sum_of
 from windowgrad.kernels.pool.masked.fill import LARGEST, Kind, whole_mask
-from windowgrad.kernels.pool.masked.fold import MOST, count_along, masked_folding, tally
+from windowgrad.kernels.pool.masked.fold import MOST, count_along, count_padded, masked_folding, tally
+from windowgrad.kernels.pool.masked.near import near_means
 from windowgrad.kernels.pool.mean.entry import goes_by_axes, sees_all, sums
 from windowgrad.kernels.pool.mean.rows import few_spans, spans, unlike
+from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import buffer_size, fill, next_piece, padding_end, piece_at, seen_by
@@ -47,6 +49,7 @@ from windowgrad.kernels.vector.ops import (
     store,
     store_part,
 )
+from windowgrad.kernels.vector.registers import wide_lanes
 from windowgrad.kernels.vector.shuffle import convert
 from windowgrad.params import MeanParams
 
@@ -55,13 +58,18 @@ fold = masked_folding(plus, False)
 
 def averaging(params: MeanParams, x: Kind, mask: Kind) -> Callable[[Array, Array], Array | None] | None:
     """From contiguous x and mask of these kinds to the means, or to None where a sum is not finite; None if it is not taken."""
-    (shape, dtype), geometry = x, params.geometry
-    if not is_taken(params, shape, dtype):
+    if not is_taken(params, *x):
         return None
+    p, planes, read, given = prepared(params, x, mask)
+    return finite(mean_planes_for(p), given, planes * p.pieces, read, x, params.geometry.out_shape(x[0]))
+
+
+def prepared(params: MeanParams, x: Kind, mask: Kind) -> tuple[Plan, int, Callable[[Array], Array], tuple[Any, ...]]:
+    """The plan, how many planes there are, how masks become bytes, and what kernels are given after their arrays."""
+    (shape, dtype), geometry = x, params.geometry
     (p, planes), (read, which) = planned_for(geometry, shape), whole_mask(*geometry.split(shape), mask[0])
     zero = sums(sum_of(params), *(np.empty(0, dtype),) * 2, p.depth)
-    given = which, *inside(params, p), zero, p.packed
-    return finite(mean_planes_for(p), given, planes * p.pieces, read, x, geometry.out_shape(shape))
+    return p, planes, read, (which, *inside(params, p), zero, p.packed)
 
 
 def finite(
@@ -168,9 +176,7 @@ def planes_kernel(many: bool) -> Any:
                 kind = row_inside[piece.row], rows.high - rows.low, piece.low
                 if kind != padded_like:
                     padded_like = kind
-                    for j in range(out):
-                        cells = (rows.high - rows.low) * windows.count[piece.low + j]
-                        more[j] = row_inside[piece.row] * col_inside[piece.low + j] - cells
+                    count_padded(piece.row, piece.low, piece.high, row_inside, col_inside, windows, more, 0)
                 strange |= divide_by(sums, found, more, y, at, out)
             piece = next_piece(piece, size, line, windows)
         alive(space)
@@ -187,6 +193,36 @@ def planes_kernel(many: bool) -> Any:
 planes_of_few, planes_of_many = planes_kernel(False), planes_kernel(True)
 
 
+@kernel
+def mean_planes_near(
+    x: Any, mask: Any, y: Any, which: Any, row_inside: Any, col_inside: Any, zero: Any, plan: Any, first: int, last: int
+) -> int:
+    """The same for the geometries of `near_rows.is_near`: the output rows `first` to `last` of all planes, without a buffer."""
+    line, windows, _ = unpacked(plan)
+    width, strange, base, start, padded_like = line.width, 0, -1, 0, (-1.0, 0)
+    padded = np.zeros(width + wide_lanes(y), y.dtype)
+    x, masks, y, more = address(x), address(mask), address(y), address(padded)
+    row_inside, col_inside = address(row_inside), address(col_inside)
+    piece = piece_at(first, width, line, windows)
+    for _ in range(first, last):
+        at, rows = piece.at, rows_of(windows, piece.row)
+        if piece.base != base:
+            base, start = piece.base, which[piece.base // windows.plane] * windows.plane
+        if rows.low == rows.high:
+            fill(y, at, at + width, 0)
+        else:
+            kind = row_inside[piece.row], rows.high - rows.low
+            if kind != padded_like:
+                padded_like = kind
+                count_padded(piece.row, piece.low, piece.high, row_inside, col_inside, windows, more, 0)
+            strange |= near_means(x, base, masks, start, rows, width, zero, more, y, at)
+        piece = next_piece(piece, width, line, windows)
+    alive(padded)
+    return strange
+
+
 def mean_planes_for(p: Plan) -> Any:
     """The kernel for a plan."""
+    if is_near(p):
+        return mean_planes_near
     return planes_of_many if p.kernel > DIRECT else planes_of_few
