@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from support.exact import same_bits
+from support.guarded import exact_memory, guarded
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.mean import entry
 from windowgrad.kernels.pool.mean import rows as mean_rows
 from windowgrad.kernels.pool.mean.lanes import takes_lanes, takes_lanes_back
-from windowgrad.kernels.pool.mean.run_windows import shares_little
+from windowgrad.kernels.pool.mean.run_windows import adds_in_registers, mean_run_windows, shares_little
 from windowgrad.kernels.pool.mean.whole import is_whole
 from windowgrad.kernels.pool.window_spans import DIRECT, depth_of
 from windowgrad.kernels.vector.types import lanes_of
@@ -230,10 +231,55 @@ def test_windows_of_channels_last_have_the_bits_of_channels_first(geometry, chan
 
 
 def test_windows_that_share_few_cells_are_added_without_a_buffer_of_columns():
-    little = shares_little.py_func
+    little = shares_little
     assert little(2, 2, 2)  # 4 loads, where columns take 4 and their sums 2
     assert little(3, 2, 3)  # 9; 6 and 3
     assert not little(3, 1, 3)  # 9; 3 and 3
     assert little(3, 1, 2)  # 6; 2 and 3
     assert little(DIRECT, DIRECT + 1, 2)
     assert not little(DIRECT + 1, DIRECT + 1, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("geometry", [Sliding((2, 2), 2), Sliding((3, 3), 2, 1), Sliding((2, 3), (2, 4), (1, 0))], ids=str)
+def test_windows_in_registers_and_their_gradients_touch_no_memory_beside_them(geometry, dtype):
+    """Runs of all residues of a vector, and of more vectors than are taken at a time."""
+    params, least = MeanParams(geometry), lanes_of(np.dtype(dtype).itemsize)
+    for channels in range(least, 5 * least + 2):
+        x = numbers((2, channels, 5, 6), dtype)
+        assert adds_in_registers(plan_of(geometry, 5, 6), channels, x.itemsize)
+        g = numbers(params.out_shape(x.shape), dtype, 1)
+        with exact_memory():
+            for edge in ("start", "end"):
+                cells, gradients = (np.moveaxis(guarded(np.moveaxis(a, 1, -1), edge), -1, 1) for a in (x, g))
+                assert same_bits(entry.mean_forward(params, cells), entry.mean_forward(params, x))
+                assert same_bits(entry.mean_vjp(params, cells, gradients)[0], entry.mean_vjp(params, x, g)[0])
+
+
+def test_windows_are_added_in_registers_if_runs_fill_a_vector_and_columns_are_added_in_turn():
+    def holds(geometry, channels=8, itemsize=4):
+        return adds_in_registers(plan_of(geometry, 16, 16), channels, itemsize)
+
+    assert holds(Sliding((2, 2), 2))
+    assert not holds(Sliding((2, 2), 2), channels=7)
+    assert holds(Sliding((2, 2), 2), channels=4, itemsize=8)
+    assert holds(Sliding((3, 3), 2, 1))
+    assert not holds(Sliding((3, 3), 1, 1))
+    assert holds(Sliding((5, 5), 5))
+    assert not holds(Sliding((4, 4), 4))  # neighbours first
+    assert holds(Sliding((4, 4), 4, 0, (1, 2)))
+    assert not holds(Adaptive((5, 5)))
+
+
+def test_only_sums_of_the_dtype_of_both_arrays_are_added_in_registers():
+    params, p = MeanParams(Sliding((2, 2), 2)), plan_of(Sliding((2, 2), 2), 8, 8)
+    chosen = [entry.over_runs(params, p, entry.NARROW, 1, 8, same)[0] for same in (True, False)]
+    assert [kernel is mean_run_windows for kernel in chosen] == [True, False]
+
+
+def test_windows_side_by_side_that_all_lie_in_the_padding_have_no_gradient_and_write_no_other_memory():
+    params = MeanParams(Sliding((1, 4), (1, 4), ((0, 0), (5, 0))))
+    x = channels_last(np.zeros((1, 3, 4, 2), np.float32))
+    with exact_memory():
+        (gx,) = entry.mean_vjp(params, x, channels_last(np.ones((1, 3, 4, 1), np.float32)))
+        assert not gx.any()

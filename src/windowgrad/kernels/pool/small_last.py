@@ -11,8 +11,8 @@ from windowgrad.geometry import Global
 from windowgrad.kernels.arrays import Array, computed, flat
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import blocks
-from windowgrad.kernels.pool.layout import Layout, is_channels_last, laid_out
-from windowgrad.kernels.pool.max.entry import max_saves, max_vjp, topper
+from windowgrad.kernels.pool.layout import Layout, is_channels_last
+from windowgrad.kernels.pool.max.entry import max_saves, max_vjp, top_layout, topper
 from windowgrad.kernels.pool.max.find import laid_out_for
 from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, goes_by_axes, mean_layout, over_runs, over_runs_back, sums
@@ -48,7 +48,7 @@ def prepare_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> 
         or not x.size
     ):
         return None
-    layout = laid_out(params, x)
+    layout = top_layout(params, x)
     if not layout.last or math.prod(layout.out_shape) == 0:
         return None
     kernel, given, parts = topper(geometry, layout.plan, x.dtype, True)
@@ -98,5 +98,5 @@ def prepare_mean_last(rule: str, params: MeanParams, x: Array, *others: Array) -
         pull = restored(chosen, layout, x.nbytes, x.shape, x.dtype)
         return lambda x, g: (pull(g),)
     zero = sums(params, x, x, layout.plan.depth)
-    chosen = over_runs(params, layout.plan, zero, layout.planes, layout.channels)
+    chosen = over_runs(params, layout.plan, zero, layout.planes, layout.channels, x.dtype == zero.dtype)
     return restored(chosen, layout, x.nbytes, layout.out_shape, x.dtype)

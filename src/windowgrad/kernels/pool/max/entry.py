@@ -14,9 +14,11 @@ from windowgrad.geometry import Geometry, Global, Sliding
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, ordered, room, summed
 from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import COPIED, Block, Blocks, blocks, cut_up
-from windowgrad.kernels.pool.layout import Form, is_channels_last, laid_out, out_shape, planned
+from windowgrad.kernels.pool.few_channels import has_few_channels, is_thinned
+from windowgrad.kernels.pool.layout import Form, Layout, is_channels_last, laid_out, out_shape, planned
 from windowgrad.kernels.pool.long_rows import is_long, is_plain
 from windowgrad.kernels.pool.max import long_rows, winner_strips
+from windowgrad.kernels.pool.max.few_channels import max_few_channels
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least, sum_dtype
 from windowgrad.kernels.pool.max.many_rows import max_axes
 from windowgrad.kernels.pool.max.near import max_near
@@ -67,12 +69,17 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
         return y
     if by_axes:
         return max_by_axes(params, x, out)
-    layout = laid_out(params, x)
+    layout = top_layout(params, x)
     p, values = layout.plan, ordered(layout.stored(x))
     y = room(None if layout.last else out, layout.planes * p.plane_out, values.dtype)
     kernel, given, parts = topper(params.geometry, p, values.dtype, layout.last)
     run(partial(kernel, values, y, *given), layout.planes * parts, x.nbytes)
     return layout.finished(y, layout.out_shape, x.dtype)
+
+
+def top_layout(params: MaxParams, x: Array) -> Layout:
+    """The layout in which the greatest values are found."""
+    return laid_out(params, x, "together" if has_few_channels(params.geometry, x.shape) else "rows")
 
 
 def topper(geometry: Geometry, p: Plan, dtype: Any, last: bool = False) -> tuple[Any, tuple[Any, ...], int]:
@@ -82,6 +89,8 @@ def topper(geometry: Geometry, p: Plan, dtype: Any, last: bool = False) -> tuple
     """
     if isinstance(geometry, Global) and not last:
         return plane_tops, (p.plane_in,), 1
+    if last and is_thinned(p):
+        return max_few_channels, (least(dtype), p.packed), p.outer
     kernel = max_near if dtype in (np.float32, np.float64) and not last and is_near(p) else max_rows
     return kernel, (least(dtype), p.packed), p.pieces
 

@@ -22,6 +22,7 @@ from windowgrad.kernels.pool.mean.lanes import groups_of, is_small, mean_lanes, 
 from windowgrad.kernels.pool.mean.many_rows import mean_axes
 from windowgrad.kernels.pool.mean.near import mean_near
 from windowgrad.kernels.pool.mean.rows import mean_rows_back_for, mean_rows_for
+from windowgrad.kernels.pool.mean.run_windows import adds_in_registers, mean_run_windows
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
 from windowgrad.kernels.pool.mean.whole import is_whole, mean_whole, mean_whole_back, mean_whole_runs
 from windowgrad.kernels.pool.near_rows import is_near
@@ -63,7 +64,8 @@ def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None,
     y = room(None if layout.last else out, math.prod(layout.out_shape), computed(dtype))
     zero = sums(params, values, y, p.depth if depth is None else depth)
     if layout.last:
-        kernel, given, count = over_runs(params, p, zero, layout.planes, layout.channels)
+        same = values.dtype == y.dtype == zero.dtype
+        kernel, given, count = over_runs(params, p, zero, layout.planes, layout.channels, same)
     else:
         kernel, given, count = over_planes(params, p, zero, layout.planes)
     run(partial(kernel, values, y, *given), count, x.nbytes)
@@ -103,11 +105,13 @@ def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int) -> Chosen
     return kernel, (*divisors(params, p), zero, p.packed), planes * p.pieces
 
 
-def over_runs(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int) -> Chosen:
-    """The kernel for channels last; all additions are those of channels first."""
+def over_runs(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int, same: bool) -> Chosen:
+    """The kernel for channels last; all additions are those of channels first. `same` as in `over_planes_back`."""
     if sees_all(params, p):
         return mean_whole_runs, (*divisors(params, p), p.plane_in, channels), planes
     piece, pieces = piece_of_runs(p, channels)
+    if same and adds_in_registers(p, channels, zero.itemsize):
+        return mean_run_windows, (*divisors(params, p), p.packed, channels, piece), planes * p.outer * pieces
     return mean_runs, (*divisors(params, p), zero, p.packed, channels, piece), planes * p.outer * pieces
 
 

@@ -11,7 +11,8 @@ some outputs of a row with all their channels; the columns they see stand in a b
 Where windows are a cell apart, the runs of neighbouring outputs are neighbours too, and count as one long run. Windows that
 are not all alike are done one by one, with so many columns at a time that the buffer stays in the nearest cache.
 
-Windows that share few cells have no buffer (`run_windows`). The gradient of windows side by side is copied to their cells.
+Windows that share few cells have a kernel without a buffer (`run_windows`). Of windows two cells apart, short runs are thinned
+out, several at once (`few_channels`). The gradient of windows side by side is copied to their cells.
 """
 
 from __future__ import annotations
@@ -20,19 +21,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from windowgrad.kernels.pool.few_channels import RUNS, thinning
 from windowgrad.kernels.pool.fold_rows import is_far
 from windowgrad.kernels.pool.mean.rows import add_outputs, alike_after, copy_row, divide, fold, spans, spread_out, sum_again
-from windowgrad.kernels.pool.mean.run_windows import add_windows, shares_little
 from windowgrad.kernels.pool.packed import Rows, unpacked
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import CELLS, Piece, clear, fill, piece_at, seen_by, span
 from windowgrad.kernels.pool.window_spans import in_pairs, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.vector.loops import plus
 from windowgrad.kernels.vector.ops import address, alive, lanes, later, load, load_as, load_part_as, store, store_part
 from windowgrad.kernels.vector.shuffle import convert
 
 LONGEST_ROW = 1 << 20
 """The most numbers of a row: more would take much memory for every thread."""
+
+thin = thinning(plus)
 
 
 def fits(p: Plan, channels: int) -> bool:
@@ -154,7 +158,7 @@ def mean_runs(
     line, windows, _ = unpacked(plan)
     taps, stride, step, out = line.taps, line.stride, line.step, line.out
     n, divided_by, room = lanes(zero), 0.0, max(1, CELLS // run)
-    space = np.zeros((span(line, size) if taps else room) * run + 2 * n, zero.dtype)
+    space = np.zeros((span(line, size) if taps else room) * run + 3 * n, zero.dtype)
     totals, divisors = np.zeros(size * run + n, zero.dtype), np.ones(out * run + n, zero.dtype)
     places = np.empty(windows.ptr[windows.rows], np.int64)
     for q in range(len(places)):
@@ -175,8 +179,6 @@ def mean_runs(
         if taps == 0:
             start, count = windows.start[piece.low], windows.count[piece.low]
             add_columns(x, piece.base + start * run, rows, count, run, buffer, room, sums)
-        elif not paired and shares_little(taps, stride, rows.high - rows.low):
-            add_windows(x, piece, rows, line, run, sums)
         else:
             fill(buffer, 0, (left + shift) * run, 0)
             fill(buffer, (right + shift) * run, span(line, outputs) * run, 0)
@@ -188,6 +190,8 @@ def mean_runs(
                 add_doubled(buffer, sums, runs)
             elif paired:
                 add_pairs(buffer, sums, runs)
+            elif stride == 2 and 1 < run <= RUNS[-1]:
+                thin(buffer, sums, 0, outputs * run, run, taps, step * run)
             else:
                 add_in_turn(buffer, sums, runs)
         if row_divisor[piece.row] != divided_by:
@@ -239,15 +243,32 @@ def spread_unlike_runs(total: Any, gx: Any, at: int, line: Any, windows: Any, ru
 @helper
 def copy_runs(total: Any, gx: Any, at: int, line: Any, run: int) -> None:
     """Each total to the cells of its window, where windows are side by side; 0 to cells behind the last."""
-    n = lanes(total)
-    covered = min(line.width, line.out * line.stride - line.before)
-    for cell in range(covered):
-        low, to, c = (cell + line.before) // line.stride * run, at + cell * run, 0
-        while c + n <= run:
-            store(gx, to + c, convert(load(total, low + c), gx))
-            c += n
-        if c < run:
-            store_part(gx, to + c, convert(load(total, low + c), gx), run - c)
+    n, covered = lanes(total), max(0, min(line.width, line.out * line.stride - line.before))
+    for j in range(line.out):
+        first, c = max(0, j * line.stride - line.before), 0
+        begin, end = at + first * run, at + min(covered, (j + 1) * line.stride - line.before) * run
+        while c < run:
+            value, to, left = convert(load(total, j * run + c), gx), begin + c, run - c
+            if left >= 4 * n:  # fewer turns
+                second, third = convert(load(total, j * run + c + n), gx), convert(load(total, j * run + c + 2 * n), gx)
+                fourth = convert(load(total, j * run + c + 3 * n), gx)
+                while to < end:
+                    store(gx, to, value)
+                    store(gx, to + n, second)
+                    store(gx, to + 2 * n, third)
+                    store(gx, to + 3 * n, fourth)
+                    to += run
+                c += 4 * n
+            elif left >= n:
+                while to < end:
+                    store(gx, to, value)
+                    to += run
+                c += n
+            else:
+                while to < end:
+                    store_part(gx, to, value, left)
+                    to += run
+                c = run
     clear(gx, at + covered * run, at + line.width * run)
 
 
@@ -259,14 +280,16 @@ def mean_runs_back(
     line, windows, _ = unpacked(plan)
     width, out, taps, stride, step = line.width, line.out, line.taps, line.stride, line.step
     n, ahead, height = lanes(zero), max(taps - 1, 0) * step * run, windows.rows
-    space = np.zeros(ahead + max(line.before + width, out * stride) * run + 4 * n if taps else 0, zero.dtype)
+    beside = taps > 0 and stride == taps and step == 1
+    room = 0 if taps == 0 or beside else ahead + max(line.before + width, out * stride) * run + 4 * n
+    space = np.zeros(room, zero.dtype)
     sums, added = np.zeros(out * run + n, zero.dtype), np.zeros(out * run + n, zero.dtype)
     divisors, places = np.ones(out * run + n, zero.dtype), np.empty(windows.ptr[height], np.int64)
     for q in range(len(places)):
         places[q] = windows.places[q] * run
-    for i in range(out * run):
-        divisors[i] = col_divisor[i // run]
     buffer, total, some, by, moved = address(space), address(sums), address(added), address(divisors), address(places)
+    for j in range(out):
+        fill(by, j * run, (j + 1) * run, col_divisor[j])
     g, gx, row_divisor = address(g), address(gx), address(row_divisor)
     base, i = first // height * windows.plane * run, first % height
     job = first
@@ -274,10 +297,14 @@ def mean_runs_back(
         at = job * width * run
         rows = Rows(moved, windows.ptr[i], windows.ptr[i + 1])
         add_outputs(g, base, rows, row_divisor, by, out * run, some, total)
-        if taps == 0:
+        alike = alike_after(windows, i, min(height - i, last - job) - 1)
+        job, i = job + 1 + alike, i + 1 + alike
+        if beside:
+            for row in range(at, at + (alike + 1) * width * run, width * run):  # rather than read what was written
+                copy_runs(total, gx, row, line, run)
+            alike = 0
+        elif taps == 0:
             spread_unlike_runs(total, gx, at, line, windows, run)
-        elif stride == taps and step == 1:
-            copy_runs(total, gx, at, line, run)
         else:
             if uses_up(taps):
                 fill(buffer, 0, len(space), 0)
@@ -286,9 +313,7 @@ def mean_runs_back(
             else:
                 spread_runs(total, out, buffer, ahead, stride * run, run)
             spans(buffer, line.before * run, gx, at, width * run, taps, step * run, 1)
-        alike = alike_after(windows, i, min(height - i, last - job) - 1)
         copy_row(gx, at, width * run, alike)
-        job, i = job + 1 + alike, i + 1 + alike
         if i == height:
             i, base = 0, base + windows.plane * run
     alive(space)
