@@ -118,6 +118,7 @@ def few_products(
     if by_rows:
         first_row, rows, first_number, last_number = low, min(size.rows, high) - low, 0, size.channels * every
     numbers, listed = last_number - first_number, later(address(lists), first * own_lists)
+    step = some_numbers if some_numbers > 0 else max(1, numbers)
     tall, wide = (numbers, rows) if turned else (rows, numbers)
     sums = Sums(later(address(room), first * own), (tall + ROWS - 1) // ROWS * ROWS, turned)
     vectors, strange = wide * sums.pitch + ROWS, 0
@@ -138,17 +139,16 @@ def few_products(
                 if some_images > 1:
                     copy_rows(copied, there, rows, out_image, images)
                     there = copied
-                if some_numbers == 0:
-                    row = Matrix(later(here, first_number * size.plane + p), size.plane)
-                    add_pairs(there, rows, row, Range(0, numbers), k, sums)
-                    continue
-                if images != known:
+                if some_numbers > 0 and images != known:
                     pieces, known = in_pieces(Range(p, p + k), met, Range(0, every), lanes, 0, listed), images
-                for number in range(first_number, last_number, some_numbers):
-                    some = Range(number, min(last_number, number + some_numbers))
-                    pack_rows(Matrix(here, size.plane), some, every, stride, pieces, packed)
+                for number in range(first_number, last_number, step):
+                    met_rows = Matrix(later(here, number * size.plane + p), size.plane)
+                    some = Range(number, min(last_number, number + step))
+                    if some_numbers > 0:
+                        pack_rows(Matrix(here, size.plane), some, every, stride, pieces, packed)
+                        met_rows = packed
                     own = Range(some.first - first_number, some.last - first_number)
-                    add_pairs(there, rows, packed, own, k, sums)
+                    add_pairs(there, rows, met_rows, own, k, sums)
         at = (group * size.rows + first_row) * size.channels * every + first_number
         strange |= put_pairs(Matrix(later(address(gw), at), size.channels * every), rows, numbers, sums)
     return strange
