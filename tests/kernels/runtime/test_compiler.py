@@ -7,10 +7,12 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
+from numba.core import ssa, typeinfer
 from numba.core.base import BaseContext
 from numba.core.compiler import run_frontend
 from numba.core.cpu import CPUContext
 from numba.core.ir import Inst
+from numba.core.postproc import PostProcessor
 from numba.core.registry import cpu_target
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
@@ -103,7 +105,8 @@ def test_numba_is_as_it_was_after_a_kernel_is_compiled_and_after_one_cannot_be()
     def now():
         theirs = _OverloadFunctionTemplate._get_jit_decorator, BaseFunction.get_call_type
         contexts = BaseContext.get_abi_sizeof, BaseContext.refresh, CPUContext.create_cpython_wrapper
-        return theirs, contexts, Inst._rec_list_vars, gc.get_threshold(), sys.getswitchinterval()
+        passes = PostProcessor.run, ssa._run_ssa, typeinfer.new_error_context, typeinfer.ConstraintNetwork.propagate
+        return theirs, contexts, passes, Inst._rec_list_vars, gc.get_threshold(), sys.getswitchinterval()
 
     before = now()
 

@@ -28,10 +28,12 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.environment import lookup_environment
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
-from numba.core.typed_passes import NativeLowering, NopythonRewrites
+from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
 from numba.core.untyped_passes import InlineClosureLikes, InlineInlinables, WithLifting
 
+from windowgrad.kernels.runtime.lowering import EndLives, Lowering
 from windowgrad.kernels.runtime.notice import wait
+from windowgrad.kernels.runtime.passes import Passes
 from windowgrad.kernels.runtime.shortcuts import few_collections, load_without_scipy, own_ways
 from windowgrad.kernels.runtime.simplify import Code, helper, pass_builder
 
@@ -124,8 +126,12 @@ def environments(module: Any) -> list[str]:
 # --- passes ------------------------------------------------------------------------------------------------------
 
 
+class OwnLowering(NativeLowering):  # type: ignore[misc]  # numba has no types
+    lowering_class = Lowering
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
-class KernelLowering(NativeLowering):  # type: ignore[misc]  # numba has no types
+class KernelLowering(OwnLowering):
     """To LLVM's code, optimised and loaded, with an entry for Python."""
 
     def run_pass(self, state: Any) -> bool:
@@ -140,7 +146,7 @@ class KernelLowering(NativeLowering):  # type: ignore[misc]  # numba has no type
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class PartLowering(NativeLowering):  # type: ignore[misc]  # numba has no types
+class PartLowering(OwnLowering):
     """To LLVM's code as it is, for kernels to link in."""
 
     def run_pass(self, state: Any) -> bool:
@@ -165,12 +171,8 @@ class HelperLowering(PartLowering):
 
 def passes(state: Any, lowering: type[NativeLowering], left_out: tuple[Any, ...]) -> Any:
     """Numba's, less what is left out."""
-    found = DefaultPassBuilder.define_nopython_pipeline(state)
-    found.passes = [
-        (lowering if each is NativeLowering else each, about) for each, about in found.passes if each not in left_out
-    ]
-    found.finalize()
-    return found
+    ours, theirs = {NativeLowering: lowering, IRLegalization: EndLives}, DefaultPassBuilder.define_nopython_pipeline(state)
+    return Passes(theirs, [(ours.get(each, each), about) for each, about in theirs.passes if each not in left_out])
 
 
 class PartCompiler(Compiler):  # type: ignore[misc]  # numba has no types
