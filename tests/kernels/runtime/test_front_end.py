@@ -147,6 +147,19 @@ def test_a_call_of_a_helper_is_not_copied_before_it_is_inlined():
     assert sum("noted" in each for each in calls) == 1
 
 
+def test_only_kernels_that_ask_for_it_have_their_loops_unrolled():
+    def double(x):
+        for i in range(len(x)):
+            x[i] *= 2
+
+    for decorator, unrolls in ((jit.compiled, False), (jit.unrolled_kernel, True)):
+        kernel, x = decorator(double), np.ones(5)
+        kernel(x)
+        assert x.tolist() == [2] * 5
+        (made,) = kernel.overloads.values()
+        assert made.library.unrolls == unrolls
+
+
 def test_an_error_says_where_it_is():
     @jit.kernel
     def wrong(x):

@@ -41,10 +41,6 @@ LEFT_OUT = (WithLifting, InlineClosureLikes, InlineInlinables, NopythonRewrites)
 """Passes for `with`, closures and comprehensions, functions that Numba is to inline, and arithmetic on whole arrays."""
 
 
-UNROLLED = "windowgrad.kernels.pool.max"
-"""The kernels whose loops LLVM may unroll: without, some of them take 1.07 times as long, others at most 1.02."""
-
-
 # --- linking -----------------------------------------------------------------------------------------------------
 
 
@@ -134,15 +130,24 @@ class OwnLowering(NativeLowering):  # type: ignore[misc]  # numba has no types
 class KernelLowering(OwnLowering):
     """To LLVM's code, optimised and loaded, with an entry for Python."""
 
+    unrolls = False
+
     def run_pass(self, state: Any) -> bool:
         state.library = Library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
-        state.library.unrolls = state.func_id.modname.startswith(UNROLLED)
+        state.library.unrolls = self.unrolls
         state.flags.no_cpython_wrapper = False
         done: bool = super().run_pass(state)
         for name in environments(state.library._final_module):
             state.library.codegen.set_env(name, lookup_environment(name))
         return done
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class UnrollingLowering(KernelLowering):
+    """The same, and LLVM may unroll loops."""
+
+    unrolls = True
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -215,3 +220,9 @@ class KernelCompiler(CalledCompiler):
     def _compile_core(self) -> Any:
         with wait.compiling(), own_ways(part_jit), few_collections(), helper.working():
             return super()._compile_core()
+
+
+class UnrollingCompiler(KernelCompiler):
+    """Compiles kernels whose loops LLVM may unroll."""
+
+    lowering = UnrollingLowering

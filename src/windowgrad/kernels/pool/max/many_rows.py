@@ -19,7 +19,7 @@ from windowgrad.kernels.pool.max.rows import fold, has_negative_zero, has_zero, 
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import Piece, buffer_size, fill, padding_end, seen_by
 from windowgrad.kernels.runtime.buffers import empty
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.kernels.vector.ops import address, alive, anywhere, beats, lanes, load, select, store, store_part
 
@@ -62,7 +62,7 @@ def greatest_along(
             look_again(x, to, piece, strange, windows)
 
 
-@kernel
+@unrolled_kernel
 def max_axis(x: Any, y: Any, least: Any, along: Any, plan: Any, count: Any, first: int, last: int) -> None:
     """The parts `first` to `last` of the greatest cells; a window with no cell gives 0. `along` is the plan of a row."""
     (line, windows, _), axis = unpacked(along), unpacked_axis(plan)

@@ -12,14 +12,14 @@ from windowgrad.kernels.pool.max.rows import has_negative_zero, look_again
 from windowgrad.kernels.pool.near_rows import combining
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import fill, next_piece, piece_at
-from windowgrad.kernels.runtime.jit import kernel
+from windowgrad.kernels.runtime.jit import unrolled_kernel
 from windowgrad.kernels.vector.loops import larger
 from windowgrad.kernels.vector.ops import address
 
 near = combining(larger, True)
 
 
-@kernel
+@unrolled_kernel
 def max_near(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """The output rows `first` to `last` of all planes."""
     line, windows, _ = unpacked(plan)

@@ -26,7 +26,7 @@ from windowgrad.kernels.pool.one_by_one import winner
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import buffer_size, fill, next_piece, padding_end, piece_at, seen_by
 from windowgrad.kernels.pool.window_spans import spanning, uses_up
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.loops import larger
 from windowgrad.kernels.vector.ops import (
     address,
@@ -145,7 +145,7 @@ def look_again(x: Any, y: Any, piece: Any, everywhere: bool, windows: Any) -> No
                 y[at] = x[piece.base + cell]
 
 
-@kernel
+@unrolled_kernel
 def max_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """Pieces `first` to `last` of the output rows of all planes."""
     top_rows(x, y, least, plan, first, last)

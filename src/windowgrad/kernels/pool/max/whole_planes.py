@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from windowgrad.kernels.pool.row_pieces import wipe
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.ops import address, anywhere, either, equal, lanes, larger, load, splat, unordered
 from windowgrad.kernels.vector.shuffle import top_of_lanes
 
@@ -95,7 +95,7 @@ def winner_of(x: Any, at: int, cells: int, counts: bool) -> int:
     return 2 * place + (tied or next_equal(x, at, place + 1, end, best) < end)  # type: ignore[no-any-return]
 
 
-@kernel
+@unrolled_kernel
 def plane_tops(x: Any, y: Any, cells: int, first: int, last: int) -> None:
     """y = the greatest cells of the planes `first` to `last`: of several zeros the first, of several NaN too."""
     x, y = address(x), address(y)
@@ -112,7 +112,7 @@ def top_of(x: Any, at: int, cells: int) -> Any:
     return top
 
 
-@kernel
+@unrolled_kernel
 def plane_winners(x: Any, y: Any, found: Any, cells: int, counts: bool, first: int, last: int) -> None:
     """found = the winners of the planes `first` to `last`, y = their values unless it is empty."""
     wanted = len(y) > 0
@@ -136,7 +136,7 @@ def pay_all(x: Any, gx: Any, at: int, cells: int, top: Any, paid: Any, split: bo
             gx[i] += paid / winners if split else paid
 
 
-@kernel
+@unrolled_kernel
 def plane_back(x: Any, found: Any, g: Any, gx: Any, split: bool, cells: int, first: int, last: int) -> None:
     """gx = the gradient at the winners of the planes `first` to `last`; x is read where there are several."""
     x, found, g, gx = address(x), address(found), address(g), address(gx)

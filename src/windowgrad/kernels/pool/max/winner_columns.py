@@ -24,7 +24,7 @@ from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.one_by_one import beats as comes_first
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import clear
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.ops import address, beats, lanes, load, load_part, select, splat, store, store_part
 
 
@@ -109,7 +109,7 @@ def find_first(x: Any, base: int, line: Any, windows: Any, following: Any, queue
         find_next(x, base, line.width, following)
 
 
-@kernel
+@unrolled_kernel
 def tied_in_place(x: Any, dx: Any, y: Any, split: bool, plan: Any, first: int, last: int) -> None:
     """As `tied_columns`, of the planes `first` to `last`, each of one row."""
     line, windows, _ = unpacked(plan)
@@ -127,7 +127,7 @@ def tied_in_place(x: Any, dx: Any, y: Any, split: bool, plan: Any, first: int, l
             y[p * out + j] = total / winners if split and winners > 0 else total
 
 
-@kernel
+@unrolled_kernel
 def tied_in_place_back(x: Any, g: Any, gx: Any, split: bool, plan: Any, first: int, last: int) -> None:
     """As `tied_columns_back`, of the planes `first` to `last`, each of one row."""
     line, windows, _ = unpacked(plan)
@@ -152,7 +152,7 @@ def tied_in_place_back(x: Any, g: Any, gx: Any, split: bool, plan: Any, first: i
 # --- planes of several rows --------------------------------------------------------------------------------------
 
 
-@kernel
+@unrolled_kernel
 def tied_columns(x: Any, dx: Any, y: Any, split: bool, least: Any, like: Any, plan: Any, first: int, last: int) -> None:
     """The sum of the tangents of all winners, or their mean, of the output rows `first` to `last` of all planes."""
     line, windows, _ = unpacked(plan)
@@ -174,7 +174,7 @@ def tied_columns(x: Any, dx: Any, y: Any, split: bool, least: Any, like: Any, pl
                 y[job * out + j] = winners_in(top, c, total, windows, j) / among
 
 
-@kernel
+@unrolled_kernel
 def tied_columns_back(
     x: Any, g: Any, gx: Any, split: bool, least: Any, like: Any, strips: Any, plan: Any, first: int, last: int
 ) -> None:

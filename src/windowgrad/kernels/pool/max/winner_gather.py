@@ -35,7 +35,7 @@ from numba.extending import intrinsic
 from windowgrad.caches import keep
 from windowgrad.geometry import Geometry
 from windowgrad.kernels.pool.max.winner_codes import Array, channel_axis, codes_of, outer_sum, pitches
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, alive, lanes, later, load, splat, store, store_part
 from windowgrad.kernels.vector.types import Vec, constant, lane_order, llvm, read, spread
@@ -239,7 +239,7 @@ def pay_rows(codes: Any, g: Any, gx: Any, grid: Any, first: int, rows: int, colu
             plane, row = plane + 1, 0
 
 
-@kernel
+@unrolled_kernel
 def winner_gather(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) -> None:
     """gx = each gradient at its winner; the cells of the rows `first` to `last` of the grids of all planes."""
     grid, size = unpacked_grid(plan), len(codes)

@@ -34,7 +34,7 @@ from windowgrad.geometry import Geometry
 from windowgrad.kernels.pool.max.winner_codes import Array, Axis, codes_of, row_numbers
 from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.pool.row_pieces import clear
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, alive, lanes, later
 from windowgrad.kernels.vector.types import Vec, constant, lane_order, llvm, read, spread
@@ -180,7 +180,7 @@ def pay_cell(codes: Any, g: Any, cell: Any, outputs: Any, taps: Any, count: int,
             cell[0] += g[at + own]
 
 
-@kernel
+@unrolled_kernel
 def winner_triples(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) -> None:
     """gx = each gradient at its winner; rows of cells `first` to `last` of all planes."""
     head = address(plan)
@@ -222,7 +222,7 @@ RUNS = [[(0, 0)]]
 run_many, run_some = summing(RUNS, 2), summing(RUNS, 1)
 
 
-@kernel
+@unrolled_kernel
 def winner_runs(codes: Any, g: Any, gx: Any, plan: Any, run: int, first: int, last: int) -> None:
     """The same where every cell is a run of channels, as many as a vector has lanes or more."""
     head = address(plan)

@@ -23,7 +23,7 @@ from windowgrad.caches import keep
 from windowgrad.geometry import Geometry
 from windowgrad.kernels.pool.max.winner_codes import Array, codes_of, outer_sum, pitches
 from windowgrad.kernels.pool.row_pieces import clear
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, lanes, later
 from windowgrad.kernels.vector.types import Vec, constant, lane_order, llvm, read, spread
@@ -105,7 +105,7 @@ def expand_row(codes: Any, g: Any, gx: Any, tap: int, out: int, width: int) -> N
             gx[cell] += g[cell // 2]
 
 
-@kernel
+@unrolled_kernel
 def winner_pairs(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) -> None:
     """gx = each gradient at its winner; rows of cells `first` to `last` of all planes."""
     head = address(plan)

@@ -25,7 +25,7 @@ from windowgrad.kernels.pool.max.contests import first_along, first_of_rows
 from windowgrad.kernels.pool.max.winner_plan import Entries, filled, split_row, unpacked_rows
 from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.row_pieces import fill
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.ops import address, alive, later
 
 
@@ -45,7 +45,7 @@ def mend_edges(y: Any, to: int, found: Any, at: int, name: int, plan: Any) -> No
                 found[at + j] = least
 
 
-@kernel
+@unrolled_kernel
 def winner_rows(x: Any, y: Any, found: Any, least: Any, like: Any, packed: Any, first: int, last: int) -> None:
     """y and found = the value and the name of each winner, 0 and `none` if there is none; y may be empty.
 

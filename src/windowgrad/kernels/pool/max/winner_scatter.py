@@ -27,7 +27,7 @@ from windowgrad.kernels.pool.max.winner_codes import Array, Axis, channel_axis, 
 from windowgrad.kernels.pool.max.winner_strips import input_strips, strip_of
 from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.pool.row_pieces import clear
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, alive, later
 from windowgrad.kernels.vector.types import Vec, llvm, read, spread
@@ -237,7 +237,7 @@ class Line(NamedTuple):
     overlap: int
 
 
-@kernel
+@unrolled_kernel
 def winner_scatter(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) -> None:
     """gx = each gradient at its winner; strips `first` to `last` of all planes."""
     head, space = address(plan), np.empty(AT_ONCE, np.int32)

@@ -19,7 +19,7 @@ from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.one_by_one import beats as comes_first
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.ops import address, alive, later
 
 OVERLAP = 4
@@ -113,7 +113,7 @@ def unpacked_names(packed: Any, rows: int, out: int) -> Any:
     return Names(head[0], head[1], head[2], starts, skip, later(skip, out))
 
 
-@kernel
+@unrolled_kernel
 def winner_search(
     x: Any, y: Any, found: Any, least: Any, like: Any, packed: Any, strips: Any, plan: Any, first: int, last: int
 ) -> None:

@@ -29,7 +29,7 @@ from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.one_by_one import winner
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.ops import address, alive, anywhere, equal, lanes, load, load_part, splat
 from windowgrad.kernels.vector.shuffle import lowest_bit, set_lanes
 
@@ -82,7 +82,7 @@ def row_and_tap(place: int, rows: Any, start: int, count: int) -> Any:
     return q, place - rows.places[q] - start
 
 
-@kernel
+@unrolled_kernel
 def winner_tops(x: Any, y: Any, found: Any, least: Any, packed: Any, strips: Any, plan: Any, first: int, last: int) -> None:
     """y and found = the value and the name of each winner, 0 and `none` if there is none; y may be empty."""
     line, windows, _ = unpacked(plan)
