@@ -93,6 +93,8 @@ SMALL = [
     *WINDOWS[:3],
     Sliding((2, 3), 1, 1, 2),
     Sliding((1, 1)),
+    Sliding((3, 3), 3),
+    Adaptive((4, 3)),
     Sliding((2, 2), 2, 2, ceil_mode=True),
     Sliding((4, 7), 2, (2, 3)),
 ]
@@ -117,14 +119,23 @@ def test_masked_means_of_small_planes_are_those_of_the_meaning_wherever_memory_e
                         assert settled(sums.mean_forward(there, guarded(cells, edge))) == settled(wanted)
 
 
+@pytest.mark.parametrize("shape", [(5, 1, 9, 14), (1, 7, 9, 14), (1, 1, 9, 14)], ids=str)
+def test_small_planes_with_one_mask_have_the_means_of_planes_with_equal_masks(shape):
+    """Planes that are taken at once have some masks of those before them, all, or none."""
+    rng = np.random.default_rng(8)
+    x, where = rng.standard_normal((5, 7, 9, 14)).astype(np.float32), rng.random(shape) < 0.5
+    each = np.ascontiguousarray(np.broadcast_to(where, x.shape))
+    found, wanted = (sums.mean_forward(MeanParams(Sliding((2, 2), 2), where=Mask(mask)), x) for mask in (where, each))
+    assert settled(found) == settled(wanted)
+
+
 def test_means_of_small_planes_are_taken_several_at_once_if_bytes_hold_the_counts():
     windows = Sliding((3, 3), 2, 1)
     for geometry, shape, taken in [
         (windows, (8, 28, 32), True),
         (windows, (7, 28, 32), False),
         (windows, (8, 28, 33), False),
-        (Sliding((3, 3), 3), (8, 28, 32), False),
-        (Adaptive((3, 5)), (8, 28, 32), False),
+        (Adaptive((3, 5)), (8, 28, 32), True),
         (Sliding((28, 8), 1), (8, 28, 32), True),
         (Sliding((32, 8), 1), (8, 32, 32), False),
     ]:

@@ -18,7 +18,7 @@ from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.masked import INDEX, one_by_one, read_masked, write, write_masked
 from windowgrad.kernels.vector.registers import ROWS
 from windowgrad.kernels.vector.tiles import Matrix, fields
-from windowgrad.kernels.vector.types import Vec, constant, first_lanes, read, vec
+from windowgrad.kernels.vector.types import Vec, constant, first_lanes, lane_order, llvm, read, vec
 
 
 def turned(builder: Any, rows: list[Any], v: Vec) -> list[Any]:
@@ -132,6 +132,37 @@ turn_in_kept = _planes(
     masked=True,
 )
 turn_out = _planes("turn_out", "The planes from `to` on = the cells at x, which are as `turn_in` makes them.", True)
+
+
+@intrinsic
+def turn_in_ones(typing: Any, to: Any, mask: Any, size: Any, like: Any, which: Any) -> Any:
+    """to = 1 where masks are not 0, else 0, turned as `turn_in_kept` turns cells: a byte for each plane, place after place."""
+    n = vec(like.dtype).lanes
+    row, square = Vec(mask.dtype, n), Vec(mask.dtype, n * n)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        e, size = Emitter(context, builder, like.dtype), args[2]
+        starts = [builder.mul(e.cell((which, args[4]), INDEX(r)), size) for r in range(n)]
+
+        def turn_square(c: Any, lanes: Any = None) -> None:
+            load = read if lanes is None else partial(read_masked, mask=lanes)
+            rows = [load(context, builder, mask, args[1], e.add(start, c), v=row) for start in starts]
+            while len(rows) > 1:
+                both = lane_order(range(2 * rows[0].type.count))
+                rows = [builder.shuffle_vector(a, b, both) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+            bytes_of = builder.zext(builder.icmp_unsigned("!=", rows[0], constant(square, 0)), llvm(square))
+            order = lane_order([plane * n + cell for cell in range(n) for plane in range(n)])
+            write(context, builder, to, args[0], e.mul(c, n), builder.shuffle_vector(bytes_of, bytes_of, order), square)
+
+        whole = builder.and_(size, e.int(-n))
+        with e.steps(e.int(0), whole, e.int(n)) as c:
+            turn_square(c)
+        left = builder.sub(size, whole)
+        with builder.if_then(e.less(e.int(0), left)):
+            turn_square(whole, first_lanes(builder, row, left))
+        return context.get_dummy_value()
+
+    return types.void(to, mask, types.intp, like, which), emit
 
 
 @helper
