@@ -124,8 +124,9 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
             for options in facts_of(op).kernel_options:
                 name = ", ".join(filter(None, (op.name, windows, layout)))
                 yield from every_rule(name, op, record(geometry, *options), x)
-    image = np.moveaxis(cells((3, 41, 41, 3), dtype), -1, 1)
-    yield from every_rule(f"{op.name}, few channels last", op, record(POOLING[""], *facts_of(op).kernel_options[0]), image)
+    few, signals = np.moveaxis(cells((3, 41, 41, 3), dtype), -1, 1), cells((2, 1024), dtype)
+    for layout, windows, x in (("few channels last", "", few), ("long rows", "of one axis", signals)):
+        yield from every_rule(f"{op.name}, {layout}", op, record(POOLING[windows], *facts_of(op).kernel_options[0]), x)
     for layout, windows in MASKED:
         some = Mask(np.arange(layouts[layout].shape[-1]) % 3 > 0)
         left = record(POOLING[windows], *facts_of(op).kernel_options[0], where=some)

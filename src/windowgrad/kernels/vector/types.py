@@ -91,8 +91,13 @@ def read(context: Any, builder: Any, array_type: Any, array: Any, i: Any, v: Any
 
 def read_first(context: Any, builder: Any, array_type: Any, array: Any, i: Any, n: Any, rest: Any, v: Any) -> Any:
     """The first n lanes of `v` from a[i] on, the others from `rest`."""
+    return read_some(context, builder, array_type, array, i, first_lanes(builder, v, n), rest, v)
+
+
+def read_some(context: Any, builder: Any, array_type: Any, array: Any, i: Any, mask: Any, rest: Any, v: Any) -> Any:
+    """The lanes of `v` from a[i] on where the mask is set, the others from `rest`; only what is set must be memory."""
     align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)
-    arguments = [pointer(context, builder, array_type, array, i, v), align, first_lanes(builder, v, n), rest]
+    arguments = [pointer(context, builder, array_type, array, i, v), align, mask, rest]
     return call(builder, f"llvm.masked.load.{suffix(v)}.p0", llvm(v), arguments)
 
 

@@ -23,7 +23,7 @@ from windowgrad.kernels.pool.max.find import carried, comparable, compared, find
 from windowgrad.kernels.pool.max.many_rows import max_axes
 from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
-from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.second import max_rows_for
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
 from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
@@ -91,8 +91,8 @@ def topper(geometry: Geometry, p: Plan, dtype: Any, last: bool = False) -> tuple
         return plane_tops, (p.plane_in,), 1
     if last and is_thinned(p):
         return max_few_channels, (least(dtype), p.packed), p.outer
-    kernel = max_near if dtype in (np.float32, np.float64) and not last and is_near(p) else max_rows
-    return kernel, (least(dtype), p.packed), p.pieces
+    near = dtype in (np.float32, np.float64) and not last and is_near(p)
+    return max_near if near else max_rows_for(p, dtype), (least(dtype), p.packed), p.pieces
 
 
 def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:

@@ -16,7 +16,7 @@ from windowgrad.geometry import Geometry, Sliding
 from windowgrad.kernels.arrays import Array, flat
 from windowgrad.kernels.pool.long_rows import Chosen, Section, for_cells, for_outputs, is_long, is_plain, over
 from windowgrad.kernels.pool.max.find import comparable, finder, least, sum_dtype, way_of
-from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.second import max_rows_for
 from windowgrad.kernels.pool.max.winner_codes import are_pairs, codes_of
 from windowgrad.kernels.pool.max.winner_pairs import pair_plan, winner_pairs
 from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter, with_apart
@@ -42,7 +42,7 @@ def tops(geometry: Geometry, x: Array, y: Array) -> None:
 
     def choose(section: Section) -> Chosen:
         p = section.plan
-        return max_rows, (least(x.dtype), section.moved(p.packed)), p.pieces
+        return max_rows_for(p, x.dtype), (least(x.dtype), section.moved(p.packed)), p.pieces
 
     over(for_outputs(geometry, x.shape[-1]), ((rows(x), True), (rows(y), False)), choose)
 

@@ -21,9 +21,10 @@ from windowgrad.kernels.pool.long_rows import Section, for_cells, for_outputs, i
 from windowgrad.kernels.pool.mean.lanes import groups_of, is_small, mean_lanes, mean_lanes_back, takes_lanes, takes_lanes_back
 from windowgrad.kernels.pool.mean.many_rows import mean_axes
 from windowgrad.kernels.pool.mean.near import mean_near
-from windowgrad.kernels.pool.mean.rows import mean_rows_back_for, mean_rows_for
+from windowgrad.kernels.pool.mean.rows import mean_rows_back_for
 from windowgrad.kernels.pool.mean.run_windows import adds_in_registers, mean_run_windows
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
+from windowgrad.kernels.pool.mean.second import mean_sums_for
 from windowgrad.kernels.pool.mean.whole import is_whole, mean_whole, mean_whole_back, mean_whole_runs
 from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.plan import Plan, regularity
@@ -80,7 +81,7 @@ def averaged_long(params: MeanParams, x: Array, dtype: Any, out: Array | None) -
 
     def choose(section: Section) -> Chosen:
         p = section.plan
-        return mean_rows_for(p), (*divisors(params, p), zero, section.moved(p.packed)), p.pieces
+        return mean_sums_for(p, zero), (*divisors(params, p), zero, section.moved(p.packed)), p.pieces
 
     over(for_outputs(geometry, n), ((flat(x).reshape(rows, -1), True), (y.reshape(rows, -1), False)), choose)
     return y
@@ -101,7 +102,7 @@ def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int) -> Chosen
         return mean_whole, (*divisors(params, p), p.plane_in), planes
     if takes_lanes(p, planes, zero.itemsize):
         return mean_lanes, (*divisors(params, p), zero, p.packed, planes), groups_of(planes, zero.itemsize)
-    kernel = mean_near if is_near(p) else mean_rows_for(p)
+    kernel = mean_near if is_near(p) else mean_sums_for(p, zero)
     return kernel, (*divisors(params, p), zero, p.packed), planes * p.pieces
 
 
