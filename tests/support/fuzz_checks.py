@@ -29,7 +29,7 @@ from windowgrad.errors import WindowError, WindowgradError
 from windowgrad.kernels.conv import plan as conv_plan
 from windowgrad.kernels.pool import axis_passes as axes
 from windowgrad.kernels.pool import blocks, long_rows
-from windowgrad.kernels.pool.max import winner_strips
+from windowgrad.kernels.pool.max import many_rows, winner_strips
 from windowgrad.kernels.pool.smooth import chunks as smooth_chunks
 from windowgrad.kernels.pool.smooth import long_rows as smooth_rows
 from windowgrad.kernels.pool.smooth import strips
@@ -111,6 +111,8 @@ BLOCKS = [
     (strips, "CELLS", 64),
     (strips, "LARGE", 64),
     (axes, "BLOCK", 128),
+    (many_rows, "WIDE", 1),
+    (many_rows, "LARGE", 1),
     (winner_strips, "UNCUT", 512),
     (blocks, "SMALL", 1),
     (blocks, "TABLES", 40),

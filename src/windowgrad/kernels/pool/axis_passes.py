@@ -43,13 +43,13 @@ FURTHEST = 1 << 12
 
 
 @lru_cache(maxsize=1024)
-def has_many_rows(geometry: Geometry) -> bool:
-    """Whether windows have so many rows, and share so many of them, that one axis at a time is faster."""
+def has_many_rows(geometry: Geometry, many: int = MANY) -> bool:
+    """Whether windows have more than so many rows, and share so many of them, that one axis at a time is faster."""
     if not isinstance(geometry, Sliding) or geometry.rank < 2:
         return False
     rows, steps = math.prod(geometry.kernel[:-1]), math.prod(geometry.stride[:-1])
     reach = max((k - 1) * d + max(p) for k, d, p in zip(geometry.kernel, geometry.dilation, geometry.padding, strict=True))
-    return rows > MANY and rows > OVERLAP * steps and reach < FURTHEST
+    return rows > many and rows > OVERLAP * steps and reach < FURTHEST
 
 
 def along(geometry: Sliding, axis: int) -> Sliding:
@@ -127,8 +127,12 @@ class Pass:
 
 
 def piece_of(run: int, rows: int, reach: int) -> int:
-    """The outputs of a row that are done together: their rows stay in a cache, unless most cells were seen twice."""
-    return min(run, max(min(KEPT // rows, WIDEST), min(2 * reach, WIDEST), NARROWEST))
+    """The outputs of a row that are done together: their rows stay in a cache, unless most cells were seen twice.
+
+    All pieces of a row have about as many: rather a few more than a short one at the end.
+    """
+    piece = max(min(KEPT // rows, WIDEST), min(2 * reach, WIDEST), NARROWEST)
+    return -(-run // -(-4 * run // (5 * piece)))
 
 
 def passes(geometry: Sliding, spatial: tuple[int, ...], block: AxisBlock) -> Iterator[Pass]:

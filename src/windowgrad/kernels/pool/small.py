@@ -23,6 +23,7 @@ from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.max.entry import max_saves, tied, tied_back, topper
 from windowgrad.kernels.pool.max.find import comparable, finder, way_of
+from windowgrad.kernels.pool.max.many_rows import goes_by_axes
 from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
 from windowgrad.kernels.pool.mean.entry import (
@@ -46,8 +47,8 @@ INDICES = np.dtype(np.int64)
 
 
 def is_whole(geometry: Geometry, shape: tuple[int, ...], by_axes: bool) -> bool:
-    """Whether a call is not cut into blocks; `by_axes` says that the rule takes windows of many rows axis by axis."""
-    if math.prod(shape) == 0 or math.prod(geometry.out_shape(shape)) == 0 or (by_axes and has_many_rows(geometry)):
+    """Whether a call is not cut into blocks; `by_axes` says that the rule takes it axis by axis."""
+    if by_axes or math.prod(shape) == 0 or math.prod(geometry.out_shape(shape)) == 0:
         return False
     return cut_up(geometry, shape, 1, False, False, True) is None
 
@@ -89,7 +90,7 @@ def ready(chosen: Chosen, work: int, shape: tuple[int, ...], dtype: np.dtype[Any
 
 def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
     (shape, dtype), geometry = kinds[0], params.geometry
-    if not is_whole(geometry, shape, by_axes=rule == "forward"):
+    if not is_whole(geometry, shape, by_axes=rule == "forward" and goes_by_axes(geometry, shape)):
         return None
     if rule == "forward":
         if computed(dtype) != dtype:
@@ -217,7 +218,7 @@ def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:
     """The cells that are added are those of the last array: x, its tangent, or the gradient."""
     (shape, dtype), given, geometry = kinds[0], kinds[-1][1], params.geometry
     result = derivative_of(dtype if rule == "vjp" else float_of(dtype), given) if rule != "forward" else float_of(dtype)
-    if computed(result) != result or not is_whole(geometry, shape, by_axes=rule != "vjp"):
+    if computed(result) != result or not is_whole(geometry, shape, by_axes=rule != "vjp" and has_many_rows(geometry)):
         return None
     p, planes = planned_for(geometry, shape)
     wide, work = None if given == summed(given) else summed(given), math.prod(shape) * dtype.itemsize

@@ -20,7 +20,7 @@ from windowgrad.kernels.pool.long_rows import is_long, is_plain
 from windowgrad.kernels.pool.max import long_rows, winner_strips
 from windowgrad.kernels.pool.max.few_channels import max_few_channels
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least, sum_dtype
-from windowgrad.kernels.pool.max.many_rows import max_axes
+from windowgrad.kernels.pool.max.many_rows import goes_by_axes, max_axes
 from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.max.second import max_rows_for
@@ -62,7 +62,8 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
         y = empty(out_shape(params.geometry, x.shape), x.dtype) if out is None else out
         long_rows.tops(params.geometry, x, y)
         return y
-    by_axes = has_many_rows(params.geometry)
+    last = is_channels_last(x, params.geometry, x.shape)  # of those, only windows of many rows are worth a copy
+    by_axes = has_many_rows(params.geometry) if last else goes_by_axes(params.geometry, x.shape)
     if (cut := blocks(params.geometry, x, computed(x.dtype), by_axes=by_axes)) is not None:
         y = empty(out_shape(params.geometry, x.shape), x.dtype) if out is None else out
         cut.fill((y,), (x,), lambda block, x, out: (max_forward(within(params, block), x, *out),))
