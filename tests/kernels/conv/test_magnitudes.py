@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from windowgrad.kernels.conv.range_check import SMALL, magnitudes, stay_normal
+from windowgrad.kernels.conv.range_check import SMALL, judging, magnitudes, stay_normal
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -50,8 +50,8 @@ def test_exponents_tell_that_no_product_is_denormal(one, other, plain, size):
     """Zeros have no product that is lost; what is not plain is left to the least magnitudes."""
     few, many = np.array([3.0, one, 0.0], np.float32), np.ones(size, np.float32)
     many[size // 2] = -other
-    assert stay_normal(few, many) == plain
-    assert stay_normal(many, few) == plain
+    assert stay_normal(few, many) == judging(few.size, many.size)(few, many) == plain
+    assert stay_normal(many, few) == judging(many.size, few.size)(many, few) == plain
 
 
 def test_of_no_cell_and_of_many_nothing_is_plain():
@@ -59,3 +59,5 @@ def test_of_no_cell_and_of_many_nothing_is_plain():
     assert not stay_normal(many, many)
     assert stay_normal(many[:-1], many)
     assert not stay_normal(many[:0], many)
+    for few in (many[:0], many[:-1], many):
+        assert judging(few.size, many.size)(few, many) == stay_normal(few, many)

@@ -22,8 +22,8 @@ from windowgrad.kernels.arrays import room, writeable
 from windowgrad.kernels.conv.bias_gradient import channel_sums, summing
 from windowgrad.kernels.conv.choose import Grouped, grouped
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
-from windowgrad.kernels.conv.plan import Array
-from windowgrad.kernels.conv.range_check import magnitudes, stay_normal
+from windowgrad.kernels.conv.plan import Array, Shape
+from windowgrad.kernels.conv.range_check import judging, magnitudes, stay_normal
 from windowgrad.kernels.runtime.buffers import empty, maker
 from windowgrad.kernels.vector.masked import HUGE
 from windowgrad.params import ConvParams, TransposeParams
@@ -163,23 +163,24 @@ def prepare(rule: str, params: ConvParams, *kinds: Kind) -> Callable[..., Any] |
         return None
     if rule == "vjp":
         return prepared_vjp(conv, dtype, *(shape for shape, _ in kinds))
-    forward = prepared(conv, FORWARD, dtype, shape)
+    forward = prepared(conv, FORWARD, dtype, kinds[0][0], kinds[1][0], shape)
     if len(kinds) == 3:
         return forward
     none = np.zeros(kinds[1][0][1] * params.groups if isinstance(params, TransposeParams) else kinds[1][0][0], dtype)
     return lambda x, w, y=None: forward(x, w, none, y)
 
 
-def prepared(conv: Grouped, role: int, dtype: Any, shape: tuple[int, ...]) -> Callable[..., Array]:
-    """A role, with a result of this shape, as a function of its operands, a bias and maybe its result."""
-    compute, new, narrow = conv.ready(role, dtype), maker(shape, dtype), dtype == np.float32
+def prepared(conv: Grouped, role: int, dtype: Any, one: Shape, other: Shape, shape: Shape) -> Callable[..., Array]:
+    """A role, from operands of two shapes to a result of the last one, as a function of them, a bias and maybe the result."""
+    compute, new = conv.ready(role, dtype), maker(shape, dtype)
+    stay = judging(math.prod(one), math.prod(other)) if dtype == np.float32 else lambda a, b: True
 
     def call(a: Array, b: Array, bias: Array, y: Array | None = None) -> Array:
         if y is None:
             y = new(shape, dtype)
         cells, numbers, sums = a.ravel(), b.ravel(), y.ravel()
         strange = compute(cells, numbers, bias, sums)
-        if strange and (strange >> HUGE or (narrow and not stay_normal(cells, numbers))):  # else a review finds nothing
+        if strange and (strange >> HUGE or not stay(cells, numbers)):  # else a review finds nothing
             with np.errstate(all="ignore"):
                 found = settled(conv, role, [(cells, numbers)], bias, sums, strange)
                 if found is not sums:
@@ -189,16 +190,13 @@ def prepared(conv: Grouped, role: int, dtype: Any, shape: tuple[int, ...]) -> Ca
     return call
 
 
-def prepared_vjp(conv: Grouped, dtype: Any, *shapes: tuple[int, ...]) -> Callable[..., tuple[Array | None, ...]]:
+def prepared_vjp(conv: Grouped, dtype: Any, *shapes: Shape) -> Callable[..., tuple[Array | None, ...]]:
     """As `conv_vjp`, for arrays of these shapes."""
     x_shape, w_shape, *_, g_shape = shapes
     channel = len(g_shape) - conv.window.rank - 1
-    back, weigh, add = (
-        prepared(conv, INPUT, dtype, x_shape),
-        prepared(conv, WEIGHT, dtype, w_shape),
-        summing(g_shape, channel, dtype),
-    )
-    none = np.zeros(x_shape[channel], dtype)
+    back = prepared(conv, INPUT, dtype, g_shape, w_shape, x_shape)
+    weigh = prepared(conv, WEIGHT, dtype, x_shape, g_shape, w_shape)
+    add, none = summing(g_shape, channel, dtype), np.zeros(x_shape[channel], dtype)
     nothing = none[:0]
 
     def pull(x: Array, w: Array, *rest: Array, needs: Sequence[bool] = (True, True, True)) -> tuple[Array | None, ...]:

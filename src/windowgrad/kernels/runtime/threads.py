@@ -266,15 +266,15 @@ def repeated(kernel: Any, count: int, threads: int) -> Callable[..., int]:
         nonlocal described
         if state.inside:
             return kernel(*given, 0, count) or 0
-        team = pool.team
-        if described is None or described[0] is not team or team is None:  # in a forked child there is another team
+        team, known = pool.team, described
+        if known is None or known[0] is not team:  # in a forked child there is another one
             found = launched(kernel, given, count, threads)
             if found is None:
                 return kernel(*given, 0, count) or 0
             described = pool.team, pool.team.job(count, min(count, SHARES * threads), threads - 1)
             return found
         pool.call(threads - 1)
-        return team.start(kernel, given, described[1])  # type: ignore[no-any-return]
+        return team.start(kernel, given, known[1])
 
     return call
 

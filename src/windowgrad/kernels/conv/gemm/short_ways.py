@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv import plan
+from windowgrad.kernels.conv.gemm.at_once import ready_short
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.short import short_products
 from windowgrad.kernels.conv.gemm.ways import keep_packed, multiply, up_to
@@ -65,7 +66,7 @@ def strips(one: Pass, itemsize: int) -> Strips:
 def sum_short(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     if adds:
         return multiply(one, x, w, bias, y, adds)
-    return ready_short(one, y.dtype, helpers(bytes_of(one, y.itemsize)))(x, w, bias, y)
+    return shared_short(one, y.dtype, helpers(bytes_of(one, y.itemsize)))(x, w, bias, y)
 
 
 def bytes_of(one: Pass, itemsize: int) -> int:
@@ -92,10 +93,16 @@ def short_plan(one: Pass, itemsize: int, count: int) -> ShortPlan:
 
 
 def ready_to_sum_short(one: Pass, dtype: Any) -> Compute:
-    return by_threads(bytes_of(one, dtype.itemsize), lambda threads: ready_short(one, dtype, threads))
+    def make(threads: int) -> Compute:
+        if threads > 1:
+            return shared_short(one, dtype, threads)
+        packed, own, own_lists, some, share = short_plan(one, dtype.itemsize, 1)
+        return ready_short(one, dtype, packed, own, own_lists, tuple(some), share)
+
+    return by_threads(bytes_of(one, dtype.itemsize), make)
 
 
-def ready_short(one: Pass, dtype: Any, threads: int) -> Compute:
+def shared_short(one: Pass, dtype: Any, threads: int) -> Compute:
     """`short_products` of fresh sums on so many threads."""
     (gather,), some = one.gathers, strips(one, dtype.itemsize)
     count = parts_for(one.images * one.groups * some.slices * some.number, threads)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.kernels.conv import plan
+from windowgrad.kernels.conv.gemm.at_once import ready_products
 from windowgrad.kernels.conv.gemm.few import PACKED, few_products
 from windowgrad.kernels.conv.gemm.layout import Joined, Layout, joined_layouts, layouts
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
@@ -204,6 +205,8 @@ def ready_to_multiply(one: Pass, dtype: Any) -> Compute | None:
 
 def ready_layout(one: Pass, layout: Layout, dtype: Any, threads: int) -> Compute:
     """One grid of pixels on so many threads."""
+    if threads == 1:
+        return ready_products(one, layout, dtype)
     own = layout.k * ROWS * layout.tiles if layout.packs else 0
     cells, lists, told = own + threads * layout.slot_cells, threads * layout.slot_lists, layout.told
     count, sizes, end = shares(layout.panels, layout.tiles, threads), (one.rows, one.channels, 0), as_they_are(dtype)
