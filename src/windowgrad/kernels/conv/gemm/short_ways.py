@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv import plan
-from windowgrad.kernels.conv.gemm.at_once import ready_short
+from windowgrad.kernels.conv.gemm.at_once import ALONE, ready_short
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.short import short_products
 from windowgrad.kernels.conv.gemm.ways import keep_packed, multiply, up_to
@@ -99,7 +99,7 @@ def ready_to_sum_short(one: Pass, dtype: Any) -> Compute:
         packed, own, own_lists, some, share = short_plan(one, dtype.itemsize, 1)
         return ready_short(one, dtype, packed, own, own_lists, tuple(some), share)
 
-    return by_threads(bytes_of(one, dtype.itemsize), make)
+    return by_threads(bytes_of(one, dtype.itemsize) // ALONE, make)
 
 
 def shared_short(one: Pass, dtype: Any, threads: int) -> Compute:

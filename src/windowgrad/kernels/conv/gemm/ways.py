@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.kernels.conv import plan
-from windowgrad.kernels.conv.gemm.at_once import ready_products
+from windowgrad.kernels.conv.gemm.at_once import ALONE, ready_products
 from windowgrad.kernels.conv.gemm.few import PACKED, few_products
 from windowgrad.kernels.conv.gemm.layout import Joined, Layout, joined_layouts, layouts
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
@@ -21,7 +21,7 @@ from windowgrad.kernels.conv.gemm.products import products
 from windowgrad.kernels.conv.gemm.weight import weight_products
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.range_check import any_strange
-from windowgrad.kernels.conv.shapes import JOINED, Compute, End, Ending, Packed, Pass, Way, as_they_are, fill_unseen
+from windowgrad.kernels.conv.shapes import JOINED, WORK, Compute, End, Ending, Packed, Pass, Way, as_they_are, fill_unseen
 from windowgrad.kernels.conv.share import by_threads, helpers, parts_for, room, shared, sharing
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import is_worth
@@ -200,7 +200,12 @@ def ready_to_multiply(one: Pass, dtype: Any) -> Compute | None:
 
         return call
 
-    return by_threads(one.work, make)
+    return by_threads(effort(one, dtype.itemsize) // ALONE, make)
+
+
+def effort(one: Pass, itemsize: int) -> int:
+    """For the choice of threads: the products, the pixels that are copied for them, and the sums that are stored."""
+    return one.work + itemsize * (one.work * WORK // one.rows + one.images * one.groups * one.rows * one.pixels)
 
 
 def ready_layout(one: Pass, layout: Layout, dtype: Any, threads: int) -> Compute:
