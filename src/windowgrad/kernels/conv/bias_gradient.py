@@ -63,7 +63,7 @@ def summing(shape: tuple[int, ...], axis: int, dtype: Any) -> Callable[[Array], 
     channels, images, plane = shape[axis], math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
 
     def sums(cells: Array) -> Array:
-        totals, space = np.empty(channels, dtype), np.empty(channels * BYTES // 8)
+        totals, space = np.empty(channels, dtype), np.empty(channels * BYTES // 8)  # in float64
         over(sum_channels, (cells, totals, space, images, plane), channels, cells.nbytes)
         return totals
 

@@ -122,7 +122,8 @@ class Way(NamedTuple):
     has a bias of zeros. Of a weight gradient it gets x, g, an empty bias and gw, and does not add. `worth`: whether it is
     then faster than what follows it in its table.
 
-    `ready(pass, dtype)`: the same as a function of x, w, bias and y alone, if much of it can be done before; else None.
+    `ready(pass, dtype)`: the same as a function of x, w, bias and y alone, if much of it can be done before; else None. Of
+    strange lanes it may leave out those of a result that a review leaves as it is (see `entry.py`).
     `kept(pass, w, bias, packed)`: the same as a function of x, y and an `End`, for a weight that never changes; `packed` is a
     place for what is made of it. `ends`: LIMITED or JOINED, what that function can do; 0 if there is none.
     """

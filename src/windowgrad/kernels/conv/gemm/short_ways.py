@@ -93,6 +93,8 @@ def short_plan(one: Pass, itemsize: int, count: int) -> ShortPlan:
 
 
 def ready_to_sum_short(one: Pass, dtype: Any) -> Compute:
+    """`sum_short` of fresh sums: all but the kernel calls is done, and on one thread there is one."""
+
     def make(threads: int) -> Compute:
         if threads > 1:
             return shared_short(one, dtype, threads)
