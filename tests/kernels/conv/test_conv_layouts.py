@@ -10,6 +10,7 @@ from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.conv.gemm import layout, ways
 from windowgrad.kernels.conv.gemm.layout import BOXED, HEAD, IN_PLACE, PACKED, Told, layouts
 from windowgrad.kernels.conv.gemm.ways import PRODUCTS
+from windowgrad.kernels.vector.registers import ROWS
 from windowgrad.params import ConvParams
 
 
@@ -131,3 +132,21 @@ def test_grids_of_pixels_whose_weight_is_in_place_are_one_call(name, threads, mo
     layout._layouts.cache_clear()
     assert layout.joined_layouts(made.conv.told(INPUT), 4) is None
     assert summed(made, INPUT, np.float32).tobytes() == together.tobytes()
+
+
+EVENLY = {
+    # rows, pixels, and how many shares two threads get: of panels, or below 0 of tiles
+    "as many rows for both": (2 * ROWS, 4 * PANEL, -2),
+    "a few more rows for one": (2 * ROWS - 1, 4 * PANEL, 2),
+    "less even panels": (2 * ROWS - 1, PANEL + 1, -2),
+    "one tile": (ROWS, PANEL + 1, 2),
+    "many panels": (2 * ROWS, 2 * ways.MANY_PANELS * PANEL, 2),
+}
+
+
+@pytest.mark.parametrize("name", EVENLY)
+def test_threads_share_what_is_more_even(name):
+    rows, pixels, shares = EVENLY[name]
+    made = case(*shapes(Sliding((3,), 1, 1), 4, rows, 1, pixels), np.float32, np.random.default_rng(0))
+    (found,) = layouts(made.conv.told(FORWARD), 4)
+    assert ways.shares(found, found.tiles, 2) == shares

@@ -130,6 +130,8 @@ class Layout(NamedTuple):
     places: Array
     weight: Shape
     """How far groups, rows and channels are apart in the weight."""
+    evenly: bool
+    """Whether two threads share few panels more evenly than tiles."""
 
 
 class Box(NamedTuple):
@@ -376,7 +378,13 @@ def layout(one: Pass, gather: Gather, itemsize: int, kept: bool = False) -> Layo
     )  # in the order of `Told`
     numbers = np.concatenate([np.array(Told._make(told)), *lists])
     sizes = panels, one.groups * tiles, k, slot_cells, slot_lists
-    return Layout(headed(slot_cells, slot_lists, [numbers]), *sizes, not in_place, height, gather.places, one.weight)
+    evenly = half(panels) * length / copy.pixels < half(one.groups * tiles) * unit / (one.groups * one.rows)
+    return Layout(headed(slot_cells, slot_lists, [numbers]), *sizes, not in_place, height, gather.places, one.weight, evenly)
+
+
+def half(count: int) -> int:
+    """The larger part of so many things."""
+    return -(-count // 2)
 
 
 def panels_of_sums(rows: int, itemsize: int, again: bool) -> int:

@@ -28,7 +28,8 @@ from windowgrad.kernels.runtime.threads import is_worth
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 
 MANY_PANELS = 6
-"""For each thread: with so many panels of pixels, threads share them, each several times; with fewer, rows."""
+"""For each thread: with so many panels of pixels, threads share them, each several times; with fewer, rows, unless these are so
+few that panels are shared more evenly: of 12 rows, one thread would have 8."""
 MANY_GRIDS = 2
 """For each thread: with fewer grids of pixels, each is cut into parts."""
 MOST_TAPS, MOST_SUMS = 256, 1 << 15
@@ -106,7 +107,7 @@ def multiply_tiles(
     if own:
         factor, cells = cells[:own], cells[own:]
         pack(one, layout, w, factor, start)
-    count = shares(layout.panels, tiles, threads)
+    count = shares(layout, tiles, threads)
     whole = start, tiles, layout.panels, count, int(adds)
     given = x, factor, y, bias, *end, cells, lists, room.taken[:threads], layout.told, *whole
     return shared(partial(products, *given), abs(count), one.work)
@@ -141,12 +142,14 @@ def packed_wide(one: Pass, layout: Layout, w: Array) -> Array:
     return np.ascontiguousarray(found.reshape(one.groups, tiles, layout.height, layout.k).swapaxes(2, 3)).reshape(-1)
 
 
-def shares(panels: int, tiles: int, threads: int) -> int:
-    """How many shares of panels so many threads get, several each; below 0, of tiles."""
+def shares(layout: Layout, tiles: int, threads: int) -> int:
+    """How many shares of panels so many threads get, several each if there are many; below 0, of tiles."""
     if threads == 1:
-        return panels
-    many = panels // (MANY_PANELS * threads)
-    return threads * min(4, many) if many else -min(threads, tiles) if tiles >= threads else min(threads, panels)
+        return layout.panels
+    many = layout.panels // (MANY_PANELS * threads)
+    if many:
+        return threads * min(4, many)
+    return min(threads, layout.panels) if tiles < threads or layout.evenly else -threads
 
 
 def keep_packed(one: Pass, w: Array, bias: Array, packed: Packed) -> Ending | None:
@@ -168,7 +171,7 @@ def keep_packed(one: Pass, w: Array, bias: Array, packed: Packed) -> Ending | No
         strange, threads = 0, helpers(one.work)
         for layout, factor in parts:
             cells, lists = room.get(threads * layout.slot_cells, y.dtype, threads * layout.slot_lists)
-            count = shares(layout.panels, layout.tiles, threads)
+            count = shares(layout, layout.tiles, threads)
             whole = 0, layout.tiles, layout.panels, count, 0
             given = x, factor, y, bias, *end, cells, lists, room.taken[:threads], layout.told, *whole
             strange |= shared(partial(products, *given), abs(count), one.work)
