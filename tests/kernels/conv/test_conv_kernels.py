@@ -102,6 +102,9 @@ GEOMETRIES = [
     Sliding((2, 3), 3, 2, (1, 2)),
     Sliding((5,), 1, 7, 3),
     Sliding((2, 1, 2), (1, 2, 2), 1),
+    Sliding((3, 1, 5), 1, ((1, 1), (0, 0), (2, 2))),
+    Sliding((2, 3), 1, ((0, 0), (1, 1))),
+    Sliding((3, 3), (2, 1), 1),
     Sliding((9,), 4, 5),
     Sliding((3, 5), (1, 4), ((1, 0), (0, 6)), (1, 3)),
 ]
@@ -115,7 +118,8 @@ def test_a_panel_holds_the_cell_that_each_pixel_meets_at_each_tap(dtype, window)
     x = whole(images, channels, *spatial, dtype=dtype)
     one = forwards(window, spatial, grid)
     taps, pixels, lanes = len(one.places), images * one.pixels, WIDE_BYTES // x.itemsize
-    for first, count in ((0, min(48, pixels)), (pixels // 3, min(29, pixels - pixels // 3)), (pixels - 1, 1)):
+    ranges = (0, min(48, pixels)), (pixels // 3, min(29, pixels - pixels // 3)), (one.pixels - 5, 21), (pixels - 1, 1)
+    for first, count in ranges:
         pitch = count
         to = np.full(channels * taps * pitch + 2 * lanes, np.nan, dtype)
         plane = int(np.prod(spatial))

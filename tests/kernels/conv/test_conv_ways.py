@@ -17,7 +17,9 @@ from windowgrad.kernels.conv.depthwise import bands
 from windowgrad.kernels.conv.depthwise import ways as depthwise
 from windowgrad.kernels.conv.depthwise.lane_plan import LARGEST_CHUNK
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
+from windowgrad.kernels.conv.gemm import ways as gemm_ways
 from windowgrad.kernels.conv.gemm.direct_ways import DIRECT_WEIGHT
+from windowgrad.kernels.conv.gemm.layout import layouts
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.short_ways import SHORT
 from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, WEIGHT_PRODUCTS, shares_rows
@@ -239,6 +241,26 @@ def test_planes_side_by_side_have_rows_that_fit(width, may):
 
 
 # --- shares ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("panels", "tiles", "threads", "expected"),
+    [
+        (11, 64, 2, -2),  # few panels
+        (12, 64, 2, 2),
+        (13, 64, 2, -2),  # one thread would have a panel more, which takes longer than copying all of them
+        (17, 16, 2, -2),
+        (17, 10, 2, -2),
+        (17, 9, 2, 2),
+        (48, 16, 2, 8),
+        (11, 1, 2, 2),
+        (17, 64, 1, 17),
+    ],
+)
+def test_threads_share_panels_or_tiles(panels, tiles, threads, expected):
+    made = case(ConvParams(Sliding((3,), 1, 1)), (1, 4, 9), (8, 4, 3), np.float32, np.random.default_rng(0))
+    (layout,) = layouts(made.conv.told(FORWARD), 4)
+    assert gemm_ways.shares(layout._replace(panels=panels, evenly=False), tiles, threads) == expected
 
 
 def only(share, shares):

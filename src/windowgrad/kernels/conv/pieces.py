@@ -39,12 +39,15 @@ from windowgrad.kernels.vector.tiles import Matrix
 @helper
 def out_pieces(pixels: Range, axes: OutAxes, lanes: int, to: Any) -> Pieces:
     """The pieces of a range of pixels, as triples (pixel of the range, place in the output, length)."""
-    return real_pieces(pixels, axes, axes.grid, lanes, to)  # type: ignore[no-any-return]
+    return real_pieces(pixels, axes, axes.grid, lanes, False, to)  # type: ignore[no-any-return]
 
 
 @helper
-def real_pieces(pixels: Range, axes: OutAxes, real: Any, lanes: int, to: Any) -> Pieces:
-    """The same where pixels are real only if they are within a smaller grid, `real`; the others have no piece."""
+def real_pieces(pixels: Range, axes: OutAxes, real: Any, lanes: int, aligned: bool, to: Any) -> Pieces:
+    """The same where pixels are real only if they are within a smaller grid, `real`; the others have no piece.
+
+    `aligned`: pieces are cut where a vector of the range is full, so none spans two of them.
+    """
     rank, grid, move, count = axes.rank, axes.grid, axes.move, pixels.last - pixels.first
     row = grid[rank - 1]
     found, done = 0, 0
@@ -63,7 +66,7 @@ def real_pieces(pixels: Range, axes: OutAxes, real: Any, lanes: int, to: Any) ->
         end = min(count, end)
         while done < end:
             one_by_one()
-            length = min(lanes, end - done)
+            length = min(lanes - done % lanes if aligned else lanes, end - done)
             to[3 * found] = done
             to[3 * found + 1] = place
             to[3 * found + 2] = length
@@ -76,12 +79,15 @@ def real_pieces(pixels: Range, axes: OutAxes, real: Any, lanes: int, to: Any) ->
 def put_pieces(y: Matrix, rows: int, move: int, tile: Any, start: Start, end: Finish, pieces: Pieces) -> int:
     """Puts so many rows of a tile into the pieces of a plane of y each; pixels are `move` apart there.
 
-    Gives the strange lanes (see HUGE) of all sums, before they `end`.
+    If that is 1, no piece spans two vectors of the tile: they are read as they were written, for a load from two stores would
+    wait for both. Gives the strange lanes (see HUGE) of all sums, before they `end`.
     """
-    strange, extra, length, (least, most) = 0, zero_of(tile), VECTORS * wide_lanes(tile), (end.least, end.most)
+    strange, extra, lanes, (least, most) = 0, zero_of(tile), wide_lanes(tile), (end.least, end.most)
+    length = VECTORS * lanes
     for q in range(0, 3 * pieces.number, 3):
-        source, count = later(tile, pieces.list[q]), pieces.list[q + 2]
-        to, beside, bits = later(y.cells, pieces.list[q + 1]), later(end.beside, pieces.list[q + 1]), interval(0, count)
+        lane, count = pieces.list[q] % lanes if move == 1 else 0, pieces.list[q + 2]
+        source, place, bits = later(tile, pieces.list[q] - lane), pieces.list[q + 1] - lane, interval(lane, lane + count)
+        to, beside = later(y.cells, place), later(end.beside, place)
         if move == 2:
             bits = interval(0, 2 * count - 1) & EVEN
         for r in range(rows):

@@ -85,7 +85,7 @@ class Scratch(NamedTuple):
 @helper
 def pieces_or_row(pixels: Range, axes: Axes, lanes: int, to: Any) -> int:
     """How many pieces these pixels have in y; that less than 0 if they are VECTORS vectors in a row."""
-    number, in_row = real_pieces(pixels, axes.out, axes.real, lanes, to).number, axes.out.move[axes.out.rank - 1] == 1
+    number, in_row = real_pieces(pixels, axes.out, axes.real, lanes, True, to).number, axes.out.move[axes.out.rank - 1] == 1
     for i in range(number):
         one_by_one()
         in_row = in_row and to[3 * i + 1] == to[1] + i * lanes and to[3 * i + 2] == lanes
