@@ -15,14 +15,14 @@ from windowgrad.kernels.pool.fold_rows import is_far
 from windowgrad.kernels.pool.max.rows import fold, has_negative_zero, has_zero, look_again
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import fill, next_piece, piece_at
-from windowgrad.kernels.runtime.jit import kernel
+from windowgrad.kernels.runtime.jit import unrolled_kernel
 from windowgrad.kernels.vector.loops import larger
 from windowgrad.kernels.vector.ops import address, alive, anywhere, lanes
 
 thin = thinning(larger)
 
 
-@kernel
+@unrolled_kernel
 def max_few_channels(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """The output rows `first` to `last` of all planes."""
     line, windows, _ = unpacked(plan)

@@ -15,7 +15,7 @@ from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import fill, next_piece, piece_at, seen_by
 from windowgrad.kernels.pool.second_rows import is_second, seconding
-from windowgrad.kernels.runtime.jit import kernel
+from windowgrad.kernels.runtime.jit import unrolled_kernel
 from windowgrad.kernels.vector.loops import larger
 from windowgrad.kernels.vector.ops import address, anywhere
 
@@ -27,7 +27,7 @@ def max_rows_for(p: Plan, dtype: Any) -> Any:
     return max_second if dtype in (np.float32, np.float64) and is_second(p) else max_rows
 
 
-@kernel
+@unrolled_kernel
 def max_second(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """Pieces `first` to `last` of the output rows of all planes."""
     line, windows, size = unpacked(plan)
