@@ -119,6 +119,15 @@ def test_masked_means_of_small_planes_are_those_of_the_meaning_wherever_memory_e
                         assert settled(sums.mean_forward(there, guarded(cells, edge))) == settled(wanted)
 
 
+@pytest.mark.parametrize("geometry", SMALL, ids=str)
+def test_masked_means_of_small_planes_have_the_bits_of_rows(geometry):
+    rng = np.random.default_rng(9)
+    x, where = rng.standard_normal((11, 12, 21)).astype(np.float32), rng.random((11, 12, 21)) < 0.6
+    kinds = (x.shape, x.dtype), (where.shape, where.dtype)
+    found, wanted = (module.averaging(MeanParams(geometry), *kinds)(x, where) for module in (mean_lanes, mean_planes))
+    assert settled(found) == settled(wanted)
+
+
 @pytest.mark.parametrize("shape", [(5, 1, 9, 14), (1, 7, 9, 14), (1, 1, 9, 14)], ids=str)
 def test_small_planes_with_one_mask_have_the_means_of_planes_with_equal_masks(shape):
     """Planes that are taken at once have some masks of those before them, all, or none."""
