@@ -18,6 +18,7 @@ from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
 from numba.extending import intrinsic, overload
 
+from support.allocations import all_freed
 from support.interpreter import fresh
 from windowgrad.kernels.runtime import compiler, jit, shortcuts, simplify
 
@@ -126,20 +127,10 @@ def test_memory_that_a_kernel_allocates_is_freed():
         room = np.ones(n)
         return least(room) + room.sum()
 
-    def live():
-        gc.collect()
-        stats = numba.core.runtime.rtsys.get_allocation_stats()
-        return stats.alloc - stats.free
-
-    numba.core.runtime._nrt_python.memsys_enable_stats()
-    try:
-        kernel(3)
-        before = live()
+    assert kernel(3) == 4
+    with all_freed():
         for n in range(1, 20):
             assert kernel(n) == 1 + n
-        assert live() == before
-    finally:
-        numba.core.runtime._nrt_python.memsys_disable_stats()
 
 
 BLAS = """

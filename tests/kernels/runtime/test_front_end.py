@@ -9,6 +9,7 @@ from numba.core.compiler import run_frontend
 from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
 
+from support.allocations import all_freed
 from windowgrad.kernels.runtime import compiler, jit, lowering, passes, simplify
 
 
@@ -61,18 +62,9 @@ def test_memory_is_freed_wherever_its_variable_ends():
 
     kernel, expected = jit.kernel(totals(ones_here)), totals(ones)
 
-    def live():
-        stats = numba.core.runtime.rtsys.get_allocation_stats()
-        return stats.alloc - stats.free
-
-    numba.core.runtime._nrt_python.memsys_enable_stats()
-    try:
-        kernel(2)
-        before = live()
+    assert kernel(2) == expected(2)
+    with all_freed():
         assert [kernel(n) for n in (1, 2, 6, 12, 20)] == [expected(n) for n in (1, 2, 6, 12, 20)]
-        assert live() == before
-    finally:
-        numba.core.runtime._nrt_python.memsys_disable_stats()
 
 
 def test_types_that_hold_arrays_own_memory():
