@@ -453,12 +453,14 @@ def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[
 
 
 def prepared_last(op: Op, rule: str, params: Params, *arrays: Any) -> Ready | None:
-    """The rule for arrays with these shapes, dtypes and strides, if their channels stand last and they are not large."""
+    """The rule for arrays with these shapes, dtypes and strides, if their channels stand last and no large one is copied."""
+    kinds = [(array.shape, array.dtype) for array in arrays]
     plain = params.lasting and all(
-        type(array) is np.ndarray and array.dtype.isnative and array.flags.behaved and array.size < peak.LEAST
-        for array in arrays
+        type(array) is np.ndarray and array.dtype.isnative and array.flags.behaved for array in arrays
     )
-    if not plain or route(op, rule, params, *((array.shape, array.dtype) for array in arrays))[0] is not by_kernel:
+    if not plain or route(op, rule, params, *kinds)[0] is not by_kernel:
+        return None
+    if any(array.size >= peak.LEAST for array in arrays) and not is_read_as_it_is(op, rule, params, kinds):
         return None
     prepare = loaded(facts_of(op).kernels).prepare_last
     return None if prepare is None else prepare(rule, params, *arrays)

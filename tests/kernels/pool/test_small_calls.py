@@ -6,7 +6,7 @@ import pytest
 import windowgrad as wg
 from support.bits import LAYOUTS, drawn_call, settled
 from support.guarded import exact_memory, guarded
-from windowgrad import dispatch, memory
+from windowgrad import dispatch, memory, peak
 from windowgrad.geometry import Global, Sliding
 from windowgrad.kernels.runtime import buffers, threads
 from windowgrad.ops import OPS
@@ -238,7 +238,7 @@ def test_forward_calls_of_channels_last_are_prepared_by_their_strides(layout, dt
             assert settled(pool(fixed, *options)) == settled(first)
 
 
-def test_large_arrays_and_windows_taken_in_another_way_are_not_prepared_by_their_strides():
+def test_arrays_that_are_copied_and_windows_taken_in_another_way_are_not_prepared_by_their_strides():
     params, many = MaxParams(Sliding((2, 2), 2)), Sliding((40, 40), 1)
     last = LAST["channels last"][0](np.zeros((1, 4, 64, 64), np.float32))
     large = np.moveaxis(np.broadcast_to(np.zeros((), np.float32), (1, 1024, 1024, 4)), -1, 1)
@@ -247,6 +247,16 @@ def test_large_arrays_and_windows_taken_in_another_way_are_not_prepared_by_their
         assert dispatch.prepared_last(OPS[op], "forward", record(Sliding((2, 2), 2)), last) is not None
         assert dispatch.prepared_last(OPS[op], "forward", record(many), last) is None
         assert dispatch.prepared_last(OPS[op], "forward", record(Sliding((2, 2), 2)), last[:0]) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_large_arrays_of_channels_last_are_prepared_if_none_is_copied(dtype, monkeypatch):
+    monkeypatch.setattr(peak, "LEAST", 1)
+    x, g = (LAST["channels last"][0](np.zeros((2, 4, side, side), dtype)) for side in (8, 4))
+    for op, record in (("max_pool", MaxParams), ("avg_pool", MeanParams)):
+        for rule, arrays in (("forward", (x,)), ("vjp", (x, g))):
+            ready = dispatch.prepared_last(OPS[op], rule, record(Sliding((2, 2), 2)), *arrays)
+            assert (ready is not None) == (dtype == "float32")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])

@@ -67,11 +67,10 @@ def mean_window(typing: Any, x: Any, at: Any, rows: Any, columns: Any, step: Any
         def row(q: Any) -> Any:
             return e.cell((rows.types[0], places), q)
 
-        def add_all(first: Any, size: tuple[int, int]) -> list[Any]:
+        def add_all(begins: list[Any], columns: int, c: Any) -> list[Any]:
             totals = [constant(e.v, 0)] * VECTORS
-            begins = [e.add(first, row(e.add(low, q))) for q in range(size[0])]
-            for column in range(size[1]):
-                starts = [e.add(begin, e.mul(step, column)) for begin in begins]
+            for column in range(columns):
+                starts = [e.add(begin, c, e.mul(step, column)) for begin in begins]
                 for number in range(VECTORS):
                     cells = [e.load(source, e.add(start, number * e.n)) for start in starts]
                     for cell in cells[1:]:
@@ -100,21 +99,20 @@ def mean_window(typing: Any, x: Any, at: Any, rows: Any, columns: Any, step: Any
 
         def sweep(vectors: int, add: Callable[[Any], list[Any]]) -> None:
             with e.steps(builder.load(done), e.add(run, 1 - vectors * e.n), e.int(vectors * e.n)) as c:
-                for number, total in enumerate(add(e.add(at, c))):
+                for number, total in enumerate(add(c)):
                     e.store(target, e.add(to, c, number * e.n), quotient(total))
                 builder.store(e.add(c, vectors * e.n), done)
 
         def of_any_size(vectors: int) -> None:
-            sweep(vectors, lambda first: add_up(first, vectors, lambda i: e.load(source, i)))
+            sweep(vectors, lambda c: add_up(e.add(at, c), vectors, lambda i: e.load(source, i)))
+
+        def of_common_size(number: int) -> None:
+            begins = [e.add(at, row(e.add(low, q))) for q in range(sizes[number][0])]
+            sweep(VECTORS, lambda c: add_all(begins, sizes[number][1], c))
 
         sizes = {size[0] * (DIRECT + 1) + size[1]: size for size in COMMON}
         number = e.add(e.mul(builder.sub(high, low), DIRECT + 1), columns)
-        e.by_number(
-            number,
-            tuple(sizes),
-            lambda number: sweep(VECTORS, lambda first: add_all(first, sizes[number])),
-            lambda: of_any_size(VECTORS),
-        )
+        e.by_number(number, tuple(sizes), of_common_size, lambda: of_any_size(VECTORS))
         of_any_size(1)
         c = builder.load(done)
         left = builder.sub(run, c)
