@@ -155,6 +155,22 @@ def wide_emitter(context: Any, builder: Any, dtype: Any) -> Emitter:
     return e
 
 
+def reading(
+    e: Emitter, source: tuple[Any, Any], base: Any, places: tuple[Any, Any], nothing: Any
+) -> Callable[[Any, Any, Any], Vectors]:
+    """What `emit_row` reads: the rows that begin at `places`, counted from `base` on, and `nothing` behind their cells."""
+    old = Vec(source[0].dtype, e.n)
+
+    def read(q: Any, i: Any, left: Any) -> Vectors:
+        place = e.add(base, e.cell(places, q), i)
+        if left is None:
+            return [e.load(source, place)]
+        part = read_first(e.context, e.builder, *source, place, left, nothing, old)
+        return [converted(e.builder, part, old, e.v)]
+
+    return read
+
+
 def combining(combine: Combine, watch: bool) -> Any:
     """near(x, base, rows, width, absent, y, at): y[at:at + width] = the windows of the `Rows` of x.
 
@@ -166,18 +182,11 @@ def combining(combine: Combine, watch: bool) -> Any:
     def near(typing: Any, x: Any, base: Any, rows: Any, width: Any, absent: Any, y: Any, at: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e = wide_emitter(context, builder, y.dtype)
-            old, source, target = Vec(x.dtype, e.n), (x, args[0]), (y, args[5])
+            target = (y, args[5])
             places, low, high = (builder.extract_value(args[2], field) for field in range(len(Rows._fields)))
             padding = spread(builder, context.cast(builder, args[4], absent, y.dtype), e.n)
             nothing = spread(builder, context.cast(builder, args[4], absent, x.dtype), e.n)
             seen = Watch(e, 2 if watch else 0)
-
-            def read(q: Any, i: Any, left: Any) -> Vectors:
-                place = e.add(args[1], e.cell((rows.types[0], places), q), i)
-                if left is None:
-                    return [e.load(source, place)]
-                part = read_first(context, builder, *source, place, left, nothing, old)
-                return [converted(builder, part, old, e.v)]
 
             def look(a: Any, b: Any) -> None:
                 if watch:
@@ -188,6 +197,7 @@ def combining(combine: Combine, watch: bool) -> Any:
                     seen.look_at_zero(totals[0])
                 put(e, target, e.add(args[6], j), totals[0], left)
 
+            read = reading(e, (x, args[0]), args[1], (rows.types[0], places), nothing)
             emit_row(e, combine, (low, high), args[3], [padding], read, look, keep)
             return seen.bits()
 

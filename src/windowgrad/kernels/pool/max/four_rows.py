@@ -1,12 +1,13 @@
 """Four output rows of large windows at once, by vectors of a tile: the loops of `many_rows` where no order tells.
 
-Windows of k rows that begin in rows 0 to 3 all see rows 3 to k − 1, their core. Of a window that is left:
+Windows of k rows that begin in rows 0 to 3 all see rows 3 to k − 1, their core; each of them sees at most three rows besides:
 
     rows        0 1 2 | 3 … k − 1 | k k+1 k+2 k+3        old rows, core, new rows
     window 1      x x   x x x x x   x                    the end of the old rows, the core, the beginning of the new ones
 
-The core of the next four windows has the four new rows in it, combined to one; so it is made of such fours (`doubled`), and
-maybe up to three rows before them. Then come the windows along a row, in registers: of vectors of combined columns,
+The core of the next four windows has the four new rows in it, so each four is combined to one row, which is kept. A core is
+made of several fours, doubled again and again, and of up to three rows before them. Then come the windows along a row, in
+registers: of vectors of combined columns,
 
     now, after                          v v v v | w w w w
     with themselves, a lane further     v v v w   combined: the greatest of 2 neighbours
@@ -21,16 +22,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from windowgrad.kernels.vector.loops import Emitter, larger, mask_of
-from windowgrad.kernels.vector.registers import wide
+from windowgrad.kernels.pool.near_rows import Watch, wide_emitter
+from windowgrad.kernels.vector.loops import Emitter, larger
 from windowgrad.kernels.vector.types import Vec, constant, first_lanes, kind, lane_order, llvm
 
 NAN, MINUS_ZERO, ZERO = 1, 2, 4
-"""What loops have seen: NaN or −0.0 in a cell, a zero in a result."""
+"""What loops have seen, bits 0 to 2 of a `Watch`: NaN or −0.0 in a cell, a zero in a result."""
 
 PARTS = 8
 """Of how many parts that are a vector long a window may be made."""
@@ -38,47 +38,24 @@ PARTS = 8
 INT = types.intp
 
 
-def emitter(context: Any, builder: Any, a: Any) -> Emitter:
-    e = Emitter(context, builder, a.dtype)
-    e.v = wide(a.dtype)
-    e.n = e.v.lanes
-    return e
+class Cells(Watch):
+    """Notes what could tell the order of comparing; of integers nothing can."""
 
-
-class Watch:
-    """Masks of what was seen, by the number that says so; none of integers."""
-
-    def __init__(self, e: Emitter, *numbers: int) -> None:
-        self.e = e
-        none = constant(mask_of(e.v), 0)
-        self.masks = {number: e.variable(none) for number in numbers} if kind(e.v) == "f" else {}
-
-    def note(self, number: int, mask: Any) -> None:
-        builder, seen = self.e.builder, self.masks[number]
-        builder.store(builder.or_(builder.load(seen), mask), seen)
-
-    def cells(self, *vectors: Any) -> None:
-        """One comparison looks for NaN in two of them."""
+    def look_at_cells(self, vectors: Sequence[Any]) -> None:
+        """NaN, in two of them by one comparison, and −0.0."""
         e, builder = self.e, self.e.builder
-        for a, b in zip(vectors[::2], vectors[1::2], strict=True) if self.masks else ():
-            self.note(NAN, builder.fcmp_unordered("uno", a, b))
-        for a in vectors if self.masks else ():
-            whole = Vec(types.Integer.from_bitwidth(e.v.dtype.bitwidth, True), e.n)
-            sign = constant(whole, -(1 << e.v.dtype.bitwidth - 1))
-            self.note(MINUS_ZERO, builder.icmp_signed("==", builder.bitcast(a, llvm(whole)), sign))
+        if kind(e.v) != "f":
+            return
+        whole = Vec(types.Integer.from_bitwidth(e.v.dtype.bitwidth, True), e.n)
+        sign = constant(whole, -(1 << e.v.dtype.bitwidth - 1))
+        for a, b in zip(vectors[::2], vectors[1::2], strict=True):
+            self.look(a, b)
+        for a in vectors:
+            self.note(1, builder.icmp_signed("==", builder.bitcast(a, llvm(whole)), sign))
 
-    def results(self, y: Any) -> None:
-        if self.masks:
-            self.note(ZERO, self.e.builder.fcmp_ordered("==", y, constant(self.e.v, 0)))
-
-    def seen(self) -> Any:
-        e, builder = self.e, self.e.builder
-        total = e.int(0)
-        for number, mask in self.masks.items():
-            lanes = builder.bitcast(builder.load(mask), ir.IntType(e.n))
-            found = builder.icmp_signed("!=", lanes, ir.Constant(lanes.type, 0))
-            total = builder.or_(total, builder.select(found, e.int(number), e.int(0)))
-        return total
+    def look_at_results(self, y: Any) -> None:
+        if kind(self.e.v) == "f":
+            self.note(2, self.e.builder.fcmp_ordered("==", y, constant(self.e.v, 0)))
 
 
 @intrinsic
@@ -86,13 +63,13 @@ def fold_four(typing: Any, rows: Any, cells: Any, four: Any) -> Any:
     """four = the greatest of four rows; gives what was seen."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        e = emitter(context, builder, four)
-        watch = Watch(e, NAN, MINUS_ZERO)
+        e = wide_emitter(context, builder, four.dtype)
+        watch = Cells(e, 2)
         with e.whole_steps(args[1], e.n) as j:
             vectors = [e.load(row, j) for row in rows_in(builder, rows, args[0])]
-            watch.cells(*vectors)
+            watch.look_at_cells(vectors)
             e.store((four, args[2]), j, greatest(e, vectors))
-        return watch.seen()
+        return watch.bits()
 
     return INT(rows, INT, four), emit
 
@@ -114,7 +91,7 @@ def greater_row(typing: Any, a: Any, b: Any, cells: Any, to: Any) -> Any:
     """to = the greater of two rows."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        e = emitter(context, builder, a)
+        e = wide_emitter(context, builder, a.dtype)
         with e.whole_steps(args[2], e.n) as j:
             e.store((to, args[3]), j, larger(e, e.load((a, args[0]), j), e.load((a, args[1]), j)))
         return context.get_dummy_value()
@@ -131,15 +108,15 @@ def four_windows(typing: Any, old: Any, between: Any, core: Any, new: Any, cells
     """
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        e = emitter(context, builder, four)
+        e = wide_emitter(context, builder, four.dtype)
         olds, cores, news = (rows_in(builder, *rows) for rows in ((old, args[0]), (core, args[2]), (new, args[3])))
-        watch = Watch(e, NAN, MINUS_ZERO)
+        watch = Cells(e, 2)
 
         def loop(count: int) -> None:
             with e.whole_steps(args[4], e.n) as j:
                 begin = greatest(e, [e.load(row, j) for row in (*cores, *olds[3 : 3 + count])])
                 vectors = [e.load(row, j) for row in news]
-                watch.cells(*vectors)
+                watch.look_at_cells(vectors)
                 ends = [greatest(e, vectors[: i + 1]) for i in range(4)]
                 for i in (3, 2, 1, 0):  # the core grows by an old row each time
                     begin = begin if i == 3 else larger(e, begin, e.load(olds[i], j))
@@ -147,7 +124,7 @@ def four_windows(typing: Any, old: Any, between: Any, core: Any, new: Any, cells
                 e.store((four, args[7]), j, ends[3])
 
         e.by_number(args[1], (0, 1, 2), loop, lambda: loop(3))
-        return watch.seen()
+        return watch.bits()
 
     return INT(old, INT, core, new, INT, to, INT, four), emit
 
@@ -157,7 +134,7 @@ def levels_of(typing: Any, a: Any, taps: Any) -> Any:
     """How often neighbours are doubled for a window of `taps` cells: up to a whole vector."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        e = emitter(context, builder, a)
+        e = wide_emitter(context, builder, a.dtype)
         total, level = e.int(0), 1
         while 1 << level <= e.n:
             total = builder.add(total, builder.zext(e.less(e.int((1 << level) - 1), args[1]), total.type))
@@ -172,7 +149,7 @@ def double(typing: Any, a: Any, cells: Any, levels: Any, buffer: Any) -> Any:
     """buffer[j] = the greatest of a[j:j + 2^levels] for j < cells. Both have room for `levels` and one vectors more."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        e = emitter(context, builder, a)
+        e = wide_emitter(context, builder, a.dtype)
         source, target = (a, args[0]), (buffer, args[3])
 
         def loop(count: int) -> None:
@@ -208,9 +185,9 @@ def join(typing: Any, buffer: Any, size: Any, taps: Any, out: Any, y: Any, at: A
     """
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        e = emitter(context, builder, buffer)
+        e = wide_emitter(context, builder, buffer.dtype)
         source, target, (size, taps, out, at) = (buffer, args[0]), (y, args[4]), (args[1], args[2], args[3], args[5])
-        watch, last = Watch(e, ZERO), builder.sub(taps, size)
+        watch, last = Cells(e, 3), builder.sub(taps, size)
 
         def loop(count: int) -> None:
             parts = [e.mul(size, part) for part in range(count)]
@@ -221,18 +198,18 @@ def join(typing: Any, buffer: Any, size: Any, taps: Any, out: Any, y: Any, at: A
 
             with e.steps(e.int(0), e.add(out, 1 - e.n), e.int(e.n)) as j:
                 total = tops(j)
-                watch.results(total)
+                watch.look_at_results(total)
                 e.store(target, e.add(at, j), total)
             left = builder.and_(out, e.int(e.n - 1))
             with builder.if_then(e.less(e.int(0), left)):
                 j = builder.sub(out, left)
                 total = tops(j)
-                watch.results(builder.select(first_lanes(builder, e.v, left), total, constant(e.v, 1)))
+                watch.look_at_results(builder.select(first_lanes(builder, e.v, left), total, constant(e.v, 1)))
                 e.store_first(target, e.add(at, j), total, left)
 
         parts = builder.sdiv(e.add(taps, size, -1), size)
         power = builder.select(e.less(parts, 5), builder.select(e.less(parts, 3), e.int(2), e.int(4)), e.int(PARTS))
         e.by_number(power, (2, 4), loop, lambda: loop(PARTS))
-        return watch.seen()
+        return watch.bits()
 
     return INT(buffer, INT, INT, INT, y, INT), emit
