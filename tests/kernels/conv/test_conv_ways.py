@@ -21,12 +21,12 @@ from windowgrad.kernels.conv.gemm import ways as gemm_ways
 from windowgrad.kernels.conv.gemm.direct_ways import DIRECT_WEIGHT
 from windowgrad.kernels.conv.gemm.layout import layouts
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
-from windowgrad.kernels.conv.gemm.short_ways import SHORT
+from windowgrad.kernels.conv.gemm.short_ways import AROUND, SHORT
 from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, WEIGHT_PRODUCTS, shares_rows
 from windowgrad.kernels.conv.pointwise.ways import THIN
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.vector.masked import HUGE
-from windowgrad.kernels.vector.registers import ROWS
+from windowgrad.kernels.vector.registers import ROWS, VECTORS
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 
@@ -209,6 +209,26 @@ def test_short_sums_are_one_block_of_those_of_tiles(channels, may):
     params = ConvParams(Sliding((5,), 1, 2))
     made = case(params, (2, channels, 33), (11, channels, 5), np.float32, np.random.default_rng(0))
     assert SHORT.holds(made.conv.told(FORWARD), 4) == may
+
+
+HALF = VECTORS * ROWS // 2
+"""Products of half the rows of a tile."""
+FLAT = {
+    # channels, rows, pixels, and what is chosen for windows of one cell
+    "one row": (2, 1, 5000, "thin"),
+    "three rows of few pixels": (1, 3, 256, "thin"),
+    "more pixels": (1, 3, 272, "short"),
+    "more rows": (1, 4, 256, "short"),
+    "as many products as a tile takes around its own": (AROUND // HALF, ROWS // 2, 480, "short"),
+    "more products": (AROUND // HALF + 1, ROWS // 2, 480, "products"),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_very_few_rows_are_summed_without_tiles(name):
+    channels, rows, pixels, chosen = FLAT[name]
+    made = case(ConvParams(Sliding((1,))), (2, channels, pixels), (rows, channels, 1), np.float32, np.random.default_rng(0))
+    assert made.conv.chosen(FORWARD, 4)[0].name == chosen
 
 
 @pytest.mark.parametrize("kind", ["pointwise", "dense"])

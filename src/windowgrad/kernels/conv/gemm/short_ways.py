@@ -7,17 +7,22 @@ from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv.gemm.at_once import ALONE, ready_short
+from windowgrad.kernels.conv.gemm.layout import loop_time
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.short import short_products
 from windowgrad.kernels.conv.gemm.ways import keep_packed, multiply, up_to
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.shapes import JOINED, Compute, Pass, Way
 from windowgrad.kernels.conv.share import by_threads, helpers, parts_for, room, sharing
-from windowgrad.kernels.vector.registers import ROWS, WIDE_BYTES
+from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
 
 SHORT_SUMS = 32
 """Of `short_products`: products of a sum, at the most. With 1 to 4 of them it takes 0.6 of the time of `products`, with 32
 0.9, if the pixels are not copied; copies take longer than there, so they must be used by more rows than there are of them."""
+AROUND = 150
+"""Cycles that a tile of `products` takes around its sums, less what one of `short_products` does. Where this is longer than the
+products of the rows that are missing to ROWS, fewer rows are summed here, too: 1 channel to 3 on 112×112 takes 0.3 of the time,
+7 to 3 0.7."""
 STRIP = 6144
 """Cells that a strip of pixels meets, about, which stay in the nearest cache."""
 SLICES, LEAST_TILES = 4, 2
@@ -40,7 +45,10 @@ def sums_short(one: Pass) -> bool:
     lanes = WIDE_BYTES // 4
     full, k = one.pixels >= FULL_VECTORS * up_to(one.pixels, lanes), one.channels * one.taps
     copied = 0 if one.gathers[0].in_order else k
-    return full and k <= SHORT_SUMS and one.rows >= ROWS + copied
+    enough = one.rows >= ROWS + copied
+    if one.rows < ROWS and not copied:
+        enough = k * (ROWS * VECTORS - loop_time(one.rows, VECTORS)) <= AROUND
+    return full and k <= SHORT_SUMS and enough
 
 
 # --- how ---------------------------------------------------------------------------------------------------------

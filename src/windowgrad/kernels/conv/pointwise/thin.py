@@ -1,9 +1,9 @@
-"""The forward pass and the input gradient of windows of one cell, of many channels and very few rows: a memory-bound sum.
+"""The forward pass and the input gradient of windows of one cell, of very few rows: a memory-bound sum.
 
 Computes what `gemm/products.py` does, to the bit: y[image, row, pixel] = bias[row] + the sum over channels of w[row, channel] ·
 x[image, channel, pixel].
 
-Chosen where `pointwise/ways.py: may_sum_thin` holds and there are many channels (`is_thin`). A panel of `products.py` reads
+Chosen where `pointwise/ways.py: may_sum_thin` holds and rows are one or few (`is_thin`). A panel of `products.py` reads
 VECTORS vectors of every channel, which are a plane apart, and waits for each of them; here channels are read one after the
 other, so that memory is read as it follows.
 

@@ -23,9 +23,9 @@ SMALL = 128
 """Cells of a plane: gradients of the weight that sum over many smaller ones are better summed over all of them at once."""
 MANY = 8
 """Panels that are enough to share them rather than rows."""
-THIN_CHANNELS, FEW_ROWS, FEW_PIXELS = 8, 3, 256
-"""Of `thin_products`: channels, at the least; planes of so few pixels, of which panels have parts of two images, may have more
-than one row, too. One row takes 0.3 to 0.7 of the time of `products`, on 14×14 pixels three 0.6 to 0.9, on 56×56 1.1 to 1.3."""
+FEW_ROWS, FEW_PIXELS = 3, 256
+"""Of `thin_products`: planes of so few pixels, of which panels have parts of two images, may have more than one row, too. One
+row takes 0.3 to 0.7 of the time of `products`, on 14×14 pixels three 0.6 to 0.9, on 56×56 1.1 to 1.3."""
 STRIP, STRIPS, LEAST_STRIP = 2048, 4, 128
 """Pixels of a strip, at the most; strips of all images, for threads to share, if that leaves so many pixels to each."""
 
@@ -65,8 +65,7 @@ def may_sum_thin(one: Pass, itemsize: int) -> bool:
 
 
 def is_thin(one: Pass) -> bool:
-    few = one.rows == 1 or (one.rows <= FEW_ROWS and one.pixels <= FEW_PIXELS)
-    return few and one.channels >= THIN_CHANNELS
+    return one.rows == 1 or (one.rows <= FEW_ROWS and one.pixels <= FEW_PIXELS)
 
 
 def sums_long_rows(one: Pass) -> bool:
