@@ -133,6 +133,9 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
         some = Mask(np.arange(layouts[layout].shape[-1]) % 3 > 0)
         left = record(POOLING[windows], *facts_of(op).kernel_options[0], where=some)
         yield from every_rule(f"{op.name} with a mask", op, left, layouts[layout])
+    row, along = cells((2, 1, 4301), dtype), record(Sliding((1, 3), (1, 2), (0, 1)), *facts_of(op).kernel_options[0])
+    for params in (along, along.masked_by(Mask(np.arange(4301) % 3 > 0))):
+        yield from every_rule(f"{op.name} along a row", op, params, row)
     for name, x in strange(layouts[""]) if is_float(dtype) else ():
         for geometry in (POOLING[""], POOLING["global"]):
             yield from every_rule(f"{op.name} of {name}", op, record(geometry, *facts_of(op).kernel_options[0]), x)

@@ -11,6 +11,7 @@ from windowgrad import dispatch
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.pool.smooth import entry, strips, ways
+from windowgrad.kernels.pool.smooth.row_in_pieces import PIECE, is_long_row
 from windowgrad.kernels.pool.smooth.side_by_side import is_side_by_side
 from windowgrad.ops import MEANINGS, OPS
 from windowgrad.params import SmoothParams
@@ -176,6 +177,9 @@ SIDE_BY_SIDE = [  # geometry, plane
 ]
 
 
+LONG_ROWS = [(Sliding((3,), 2, 1), (4301,)), (Sliding((2,), 1), (4200,)), (Sliding((5,), 3, ((4, 1),)), (4119,))]
+
+
 GUARDED = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
@@ -187,9 +191,10 @@ from windowgrad.ops import OPS
 from windowgrad.params import Mask, SmoothParams
 
 op = OPS["smooth_max_pool"]
-for kernel, plane in {[(geometry.kernel, plane) for geometry, plane in SIDE_BY_SIDE]!r} + [((2,), (6,))]:
+planes = {[(g.kernel, g.stride, g.padding, plane) for g, plane in [*SIDE_BY_SIDE, *LONG_ROWS]]!r}
+for kernel, stride, padding, plane in [*planes, ((2,), 2, 0, (6,))]:
     x = np.random.default_rng(0).standard_normal((3, *plane)).astype(np.float32)
-    plain = SmoothParams(Sliding(kernel, kernel), 1.5)
+    plain = SmoothParams(Sliding(kernel, stride, padding), 1.5)
     masks = [None, Mask(guarded(x > -1)), Mask(guarded(x[0] > -1))]
     for at in ("start", "end"):
         for params in [plain if mask is None else plain.masked_by(mask) for mask in masks]:
@@ -201,7 +206,7 @@ print("well")
 """
 
 
-def test_windows_side_by_side_touch_nothing_beside_their_arrays():
+def test_windows_side_by_side_and_long_rows_touch_nothing_beside_their_arrays():
     """Rows shorter than a vector of weights were written as if they were as long as one of gradients."""
     assert fresh(GUARDED).split() == ["well"]
 
@@ -220,6 +225,40 @@ def test_windows_side_by_side_have_the_bits_of_windows_step_by_step(geometry, pl
     assert ways.forward_way(strip.plan) is not ways.paired_planes
     for a, b in zip((*at_once, y, saved), (*every_rule(params, x), *KERNELS.saving(params, x)), strict=True):
         assert same_bits(a, b)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("given", ["in reach", "wide", "a NaN that no window sees"])
+@pytest.mark.parametrize(
+    ("geometry", "plane"), [*LONG_ROWS, (Sliding((3,), 7, 2, 2), (6006,)), (Sliding((8,), 5, 3), (9999,))], ids=str
+)
+def test_long_rows_have_the_bits_of_rows_as_a_whole(geometry, plane, given, dtype, monkeypatch):
+    x, params = rng.standard_normal((3, *plane)).astype(dtype), SmoothParams(geometry, 1.5)
+    x[1, -1] = {"in reach": 1, "wide": 300, "a NaN that no window sees": np.nan}[given]
+    assert ways.forward_way(plan(geometry, plane)) is ways.long_rows
+    y, saved = KERNELS.saving(params, x)
+    monkeypatch.setattr(ways, "is_long_row", lambda p: False)
+    monkeypatch.setattr(entry, "kept_plane", lambda *given: None)
+    monkeypatch.setattr(entry, "plane_of_block", lambda *given: None)
+    whole, sums = KERNELS.saving(params, x)
+    assert same_bits(y, whole)
+    used = ~np.isnan(x).any(axis=1)  # of a row without a middle no sum is used
+    assert same_bits(saved[used], sums[used])
+
+
+def test_a_row_is_long_if_its_windows_are_many_and_short_and_leave_nothing_out():
+    def holds(geometry, *plane):
+        return is_long_row(plan(geometry, plane))
+
+    assert holds(Sliding((2,), 1), PIECE * 2 + 2)
+    assert not holds(Sliding((2,), 1), PIECE * 2 + 1)
+    assert holds(Sliding((8,), 1), 9999)
+    assert not holds(Sliding((9,), 1), 9999)
+    assert holds(Sliding((2,), 511), 99999)
+    assert not holds(Sliding((2,), 512), 99999)
+    assert not holds(Sliding((2,), 1, 0, 512), 9999)
+    assert not holds(Sliding((1, 2), 1), 2, 9999)
+    assert not holds(Adaptive((4001,)), 9999)
 
 
 def test_windows_are_side_by_side_if_every_cell_is_in_one_of_two_columns():

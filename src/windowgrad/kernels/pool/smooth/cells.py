@@ -57,7 +57,6 @@ from windowgrad.kernels.vector.ops import (
     lanes,
     larger,
     later,
-    load,
     load_part_as,
     multiply,
     splat,
@@ -161,34 +160,30 @@ def weigh_wide(x: Any, e: Any, size: int, by: Any, mask: Any, start: int) -> Any
     return anywhere(greater(worst, bits(splat(cells, by[NARROW_REACH])))), i
 
 
-def weigh_narrow(x: Any, e: Any, size: int, by: Any, mask: Any, start: int) -> Any:
-    """e = the weights of a plane, if it is narrow; says whether it is."""
+def weigh_first(x: Any, e: Any, size: int, by: Any, mask: Any, start: int) -> Any:
+    """e = the weights of some cells against 0, of float32 in float32; says whether all are in reach, those of narrow planes."""
 
 
-@overload(weigh_narrow, strict=False)
-def typed_weigh_narrow(x: Any, e: Any, size: Any, by: Any, mask: Any, start: Any) -> Any:
-    def in_float32(x: Any, e: Any, size: Any, by: Any, mask: Any, start: Any) -> Any:
+@overload(weigh_first, strict=False)
+def typed_weigh_first(x: Any, e: Any, size: Any, by: Any, mask: Any, start: Any) -> Any:
+    def narrow(x: Any, e: Any, size: Any, by: Any, mask: Any, start: Any) -> Any:
         n, reach, power, rest, i = lanes(x), splat(x, by[NARROW_REACH]), splat(x, by[POWER]), splat(x, by[POWER_REST]), 0
         worst, far = masked(bits(reach), 0), False
         if size >= wide_lanes(x):
             far, i = weigh_wide(x, e, size, by, mask, start)
         while i < size:
             one_by_one()
-            if i + n <= size:
-                cells = kept(load(x, i), mask, start + i)
-                store(e, i, convert(kept(narrow_weight(cells, power, rest), mask, start + i), e))
-            else:
-                cells = kept_part(load_part_as(x, i, size - i, x), mask, start + i, size - i)
-                weight = kept_part(narrow_weight(cells, power, rest), mask, start + i, size - i)
-                store_part(e, i, convert(weight, e), size - i)
+            cells = kept_part(load_part_as(x, i, size - i, x), mask, start + i, size - i)
+            weight = kept_part(narrow_weight(cells, power, rest), mask, start + i, size - i)
+            store_part(e, i, convert(weight, e), size - i)
             worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
             i += n
         return not (far or anywhere(greater(worst, bits(reach))))
 
-    def never(x: Any, e: Any, size: Any, by: Any, mask: Any, start: Any) -> Any:
-        return False
+    def exact(x: Any, e: Any, size: Any, by: Any, mask: Any, start: Any) -> Any:
+        return weigh_plane(x, e, size, 0.0, by, mask, start)
 
-    return in_float32 if x.dtype == types.float32 else never
+    return narrow if x.dtype == types.float32 else exact
 
 
 @helper
@@ -206,6 +201,29 @@ def middle_of(x: Any, size: int, padded: bool, mask: Any, start: int) -> float:
     return 0.5 * least + 0.5 * most if least <= most else 0.0
 
 
+def weigh_others(x: Any, e: Any, size: int, by: Any, padded: bool, mask: Any, start: int) -> float:
+    """The middle of a plane that `weigh_first` has refused: e = its weights, all 0 if it has none, which is NaN."""
+
+
+@overload(weigh_others, strict=False)
+def typed_weigh_others(x: Any, e: Any, size: Any, by: Any, padded: Any, mask: Any, start: Any) -> Any:
+    def around(x: Any, e: Any, size: Any, by: Any, padded: Any, mask: Any, start: Any) -> Any:
+        middle = 0.0
+        for _ in range(2):  # against 0 with more bits, then with its own middle
+            one_by_one()
+            if weigh_plane(x, e, size, middle, by, mask, start):
+                return middle
+            middle = middle_of(x, size, padded, mask, start)
+        clear(e, 0, size)
+        return NAN
+
+    def none(x: Any, e: Any, size: Any, by: Any, padded: Any, mask: Any, start: Any) -> Any:
+        clear(e, 0, size)
+        return NAN
+
+    return around if x.dtype == types.float32 else none
+
+
 @helper
 def weigh_around(x: Any, e: Any, size: int, by: Any, padded: bool, mask: Any, start: int) -> Any:
     """(middle, whether it is narrow) of a plane: e = its weights, all 0 if it has no middle.
@@ -213,16 +231,9 @@ def weigh_around(x: Any, e: Any, size: int, by: Any, padded: bool, mask: Any, st
     x, e and the mask are addresses. Cells that the mask leaves out, which begins at `start`, have the weight 0, and nothing
     else is known of them; without masks it is None.
     """
-    if weigh_narrow(x, e, size, by, mask, start):
-        return 0.0, True
-    middle = 0.0
-    for _ in range(lanes(x) // lanes(e)):  # of float32 with its own middle, too
-        one_by_one()
-        if weigh_plane(x, e, size, middle, by, mask, start):
-            return middle, False
-        middle = middle_of(x, size, padded, mask, start)
-    clear(e, 0, size)
-    return NAN, False
+    if weigh_first(x, e, size, by, mask, start):
+        return 0.0, lanes(x) > lanes(e)
+    return weigh_others(x, e, size, by, padded, mask, start), False
 
 
 @kernel

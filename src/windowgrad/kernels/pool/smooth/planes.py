@@ -28,6 +28,7 @@ from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import clear, span
 from windowgrad.kernels.pool.smooth.cells import BETA, weigh_around, zero
 from windowgrad.kernels.pool.smooth.results import narrow_values, plane_values, put, some
+from windowgrad.kernels.pool.smooth.row_in_pieces import in_pieces
 from windowgrad.kernels.pool.smooth.side_by_side import never, paired
 from windowgrad.kernels.pool.window_spans import spanning
 from windowgrad.kernels.runtime.jit import helper, kernel
@@ -151,8 +152,15 @@ def of_many_taps(line: Any, windows: Any, a: Any, low: int, sums: Any, to: int) 
 
 
 @helper
+def padded_end(line: Any, end: int) -> Any:
+    """The outputs at the beginning of a row, or at its end, among which are all that reach over it."""
+    low = min(line.out, (line.before + line.stride - 1) // line.stride)
+    return (0, low) if end == 0 else (max(low, (line.width + line.before - span(line, 1)) // line.stride + 1), line.out)
+
+
+@helper
 def add_padding(sums: Any, low: int, pad: Any, count: int, weight: float) -> None:
-    """The padded zeros of the windows of a plane. It may write more behind the last sum."""
+    """The padded zeros of some windows of a plane. It may write what is there behind the last sum."""
     for i in range(0, count, lanes(sums)):
         one_by_one()
         store(sums, low + i, fma(some(pad, i, count - i, sums), splat(sums, weight), load(sums, low + i)))
@@ -169,10 +177,11 @@ def copy(a: Any, b: Any, at: int, count: int) -> None:
 # --- forward --------------------------------------------------------------------------------------------------------------
 
 
-def forward_kernel(along: Any, uses_up: bool, at_once: Any = never) -> Any:
+def forward_kernel(along: Any, uses_up: bool, at_once: Any = never, with_padding: bool = False) -> Any:
     """The kernel for windows whose sums along a row are those of `along`, and are made of what it is given, if it `uses_up`.
 
-    `at_once` may make the sums of a narrow plane by itself; it says whether it did.
+    `at_once` may make the sums of a plane whose cells are in reach by itself, and says whether it did; `with_padding` of rows
+    with padding too (`row_in_pieces`).
     """
 
     @kernel
@@ -205,8 +214,10 @@ def forward_kernel(along: Any, uses_up: bool, at_once: Any = never) -> Any:
         for p in range(first, last):
             at = (p - begun) * plane
             given, start = later(x, p * size), mask_start(which, p, size)
-            done = len(pad) == 0 and at_once(line, windows, given, later(sums, at), by, masks, start)
-            middle, is_narrow = (0.0, True) if done else weigh_around(given, w, size, by, len(pad) > 0, masks, start)
+            done = (with_padding or len(pad) == 0) and at_once(line, windows, given, later(sums, at), by, masks, start, rows)
+            middle, is_narrow = 0.0, lanes(x) > lanes(pad)
+            if not done:
+                middle, is_narrow = weigh_around(given, w, size, by, len(pad) > 0, masks, start)
             middles[p - begun], narrow[p - begun], all_narrow = middle, 1.0 if is_narrow else 0.0, all_narrow and is_narrow
             hard += middle != middle
             if in_place:
@@ -215,14 +226,17 @@ def forward_kernel(along: Any, uses_up: bool, at_once: Any = never) -> Any:
                 high = min(low + many, windows.rows)
                 for row in range(low, high):
                     taken, to = rows_of(windows, row), (row - low) * wide
-                    if uses_up or taken.low == taken.high or seen <= 0:
+                    if uses_up or with_padding or taken.low == taken.high or seen <= 0:  # or used up by pieces
                         clear(rows, to, to + wide)
                     if taken.low < taken.high and seen > 0:
                         add_rows(w, taken, seen, rows, to + before)
                 for row in range(low, high):
                     along(line, windows, rows, (row - low) * wide, sums, at + row * out)
             if len(pad):
-                add_padding(sums, at, counted, plane, zero(middle, by[BETA], True))
+                weight = zero(middle, by[BETA], True)
+                for end in range(2 if with_padding else 1):  # no window in the middle of a long row sees padding
+                    low, high = padded_end(line, end) if with_padding else (0, plane)
+                    add_padding(sums, at + low, later(counted, low), high - low, weight)
             if p + 1 < last and p + 1 - begun < group:
                 continue
             if len(saved):
@@ -253,3 +267,4 @@ def forward_kernel(along: Any, uses_up: bool, at_once: Any = never) -> Any:
 unlike_planes, alike_planes = forward_kernel(unlike, False), forward_kernel(alike, False)
 paired_planes = forward_kernel(alike, False, paired)
 planes_of_many_taps = forward_kernel(of_many_taps, True)
+long_rows = forward_kernel(alike, False, in_pieces(alike), True)

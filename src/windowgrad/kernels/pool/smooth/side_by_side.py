@@ -38,13 +38,13 @@ def is_side_by_side(p: Plan) -> bool:
     return regular and covered and len(np.unique(p.rows)) == len(p.rows)
 
 
-def paired(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any) -> Any:
+def paired(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any, buffer: Any) -> Any:
     """sums = those of all windows of a plane, if it is narrow; says whether it is. It may write more behind the last sum."""
 
 
 @overload(paired, strict=False)
-def typed_paired(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any) -> Any:
-    def in_float32(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any) -> Any:
+def typed_paired(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any, buffer: Any) -> Any:
+    def in_float32(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any, buffer: Any) -> Any:
         n, width, places = wide_lanes(x), line.width, windows.places
         if width < n:
             return paired_short(line, windows, x, sums, by, mask, start)
@@ -138,7 +138,7 @@ def paired_short_back(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any)
     return not anywhere(greater(worst, bits(reach)))
 
 
-def refuse(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any) -> Any:
+def refuse(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any, buffer: Any) -> Any:
     return False
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from windowgrad.kernels.pool.packed import packed
 from windowgrad.kernels.pool.plan import Array, Plan
-from windowgrad.kernels.pool.smooth.planes import alike_planes, paired_planes, planes_of_many_taps, unlike_planes
+from windowgrad.kernels.pool.smooth.planes import alike_planes, long_rows, paired_planes, planes_of_many_taps, unlike_planes
 from windowgrad.kernels.pool.smooth.planes_back import (
     paired_planes_back,
     planes_of_many_taps_back,
@@ -18,6 +18,7 @@ from windowgrad.kernels.pool.smooth.planes_back import (
     unlike_planes_back,
     whole_planes_back,
 )
+from windowgrad.kernels.pool.smooth.row_in_pieces import is_long_row
 from windowgrad.kernels.pool.smooth.side_by_side import is_side_by_side
 from windowgrad.kernels.pool.window_spans import DIRECT
 
@@ -32,6 +33,8 @@ def forward_way(p: Plan) -> Any:
     """The forward kernel."""
     if is_side_by_side(p):
         return paired_planes
+    if is_long_row(p):
+        return long_rows
     return unlike_planes if taps_of(p) == 0 else alike_planes if p.kernel <= DIRECT else planes_of_many_taps
 
 
