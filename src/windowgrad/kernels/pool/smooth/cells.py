@@ -201,7 +201,7 @@ def middle_of(x: Any, size: int, padded: bool, mask: Any, start: int) -> float:
     return 0.5 * least + 0.5 * most if least <= most else 0.0
 
 
-def weigh_others(x: Any, e: Any, size: int, by: Any, padded: bool, mask: Any, start: int) -> float:
+def weigh_others(x: Any, e: Any, size: int, by: Any, padded: bool, mask: Any, start: int) -> Any:
     """The middle of a plane that `weigh_first` has refused: e = its weights, all 0 if it has none, which is NaN."""
 
 
