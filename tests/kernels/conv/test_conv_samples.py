@@ -24,6 +24,7 @@ PATHS = {  # name: (window, groups, spatial, channels of the input and of the ou
     "depthwise": (Sliding((3, 3), 1, 40, 40), 2, (4, 5), (2, 2)),
     "bands": (Sliding((3, 3), 1, 1), 2, (300, 301), (2, 2)),
     "in bands if alone": (Sliding((3, 3), 1, 1), 2, (190, 190), (2, 2)),
+    "in bands if alone, wide": (Sliding((3, 3), 1, 1), 2, (10, 4000), (2, 2)),
     "in bands if alone, 5×5": (Sliding((5, 5), 2, 1), 2, (220, 190), (2, 2)),
     "products": (Sliding((3, 2), 2, 1), 1, (7, 11), (5, 7)),
     "unseen": (Sliding((1, 1), 3), 1, (7, 11), (3, 4)),
@@ -97,6 +98,7 @@ def test_the_paths_are_those_they_are_called(path, transposed):
         "unseen": "products",
         "pointwise": "products",
         "in bands if alone": "three_rows",
+        "in bands if alone, wide": "three_rows",
         "in bands if alone, 5×5": "lanes",
         "shifted if alone": "lanes",
     }

@@ -7,7 +7,8 @@ Boxes are told by `boxes.py`. In the order of `choose.WAYS`: large planes in ban
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -289,18 +290,29 @@ def sum_planes(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool
 def in_bands(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     """Each band as a convolution of one plane, from and to where it stands in x and y."""
     parts, planes = bands(one), one.images * one.groups
-    by = [sum_three if whole_rows(one, b.one) and may_sum_three(b.one, y.itemsize) else shift for b in parts]
+    three = [may_sum_three(b.one, y.itemsize) for b in parts]
+    by = [sum_three if may and whole_rows(one, b.one) else shift for may, b in zip(three, parts, strict=True)]
+    passes = [by_columns(b.one) if may and how is shift else b.one for may, how, b in zip(three, by, parts, strict=True)]
 
     def task(first: int, last: int) -> int:
         strange = 0
         for job in range(first, last):
             (plane, number), channel = divmod(job, len(parts)), job // len(parts) % one.groups
-            band, x_at, y_at = parts[number]
+            (_, x_at, y_at), band = parts[number], passes[number]
             cells, pixels = x[plane * one.cells + x_at :], y[plane * one.pixels + y_at :]
             strange |= by[number](band, cells, w[channel * one.taps :], bias[channel:], pixels, adds)
         return strange
 
     return shared(task, planes * len(parts), SHIFT_WORK * one.work)
+
+
+@lru_cache(maxsize=256)
+def by_columns(one: Pass) -> Pass:
+    """The same pass, whose box lists three rows of taps as `three_rows` adds them, which a plane alone may be left to."""
+    plan, same = boxed(one), replace(one)
+    lists = plan.lists.reshape(2, 3, -1).swapaxes(1, 2).reshape(2, -1)
+    same.__dict__["planes"] = replace(plan, lists=lists)  # a cached property
+    return same
 
 
 def weight_in_bands(one: Pass, x: Array, g: Array, bias: Array, gw: Array, adds: bool) -> int:
