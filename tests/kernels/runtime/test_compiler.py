@@ -271,3 +271,31 @@ def test_kernels_are_compiled_when_there_is_no_second_thread(monkeypatch):
     monkeypatch.setattr(simplify, "start_new_thread", none_left)
     assert jit.compiled(made().py_func)(np.array([4.0, 2.0, 3.0], np.float32)) == 5
     assert simplify.helper.queue is None
+
+
+DEAD = """
+from windowgrad.kernels.runtime.jit import compiled, helper
+
+@helper
+def leaf(x):
+    return 3 * x + 1
+
+@helper
+def dead(x):
+    return leaf(x) if x - x != 0 else x  # LLVM sees that it is not called
+
+@helper
+def live(x):
+    return leaf(x) + 1
+
+@compiled
+def both(x):
+    return dead(x) + live(x)
+
+print(both(5))
+"""
+
+
+def test_a_helper_is_there_for_who_calls_it_though_another_never_does():
+    """It was linked in before the second one mentioned it, so it was left out: the process died in the call."""
+    assert fresh(DEAD).split() == ["22"]

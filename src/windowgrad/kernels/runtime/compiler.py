@@ -16,7 +16,6 @@ leak it).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -96,15 +95,24 @@ def whole(library: Any) -> Any:
     return library._final_module
 
 
-def called(library: Any, seen: set[Any] | None = None) -> Iterator[Any]:
-    """The libraries that one is made of beside itself, each once; not Numba's runtime, which few kernels need."""
-    seen = {rtsys.library} if seen is None else seen
-    for other in library._linking_libraries:
-        if other not in seen:
-            seen.add(other)
-            yield other
-            if not other._finalized:  # else they are part of it
-                yield from called(other, seen)
+def called(library: Any) -> list[Any]:
+    """The libraries that one is made of beside itself, each once; not Numba's runtime, which few kernels need.
+
+    Each comes after all that call it. LLVM leaves out what nobody mentions so far, and a call that is never made is not
+    mentioned: the same function would not be there for a library that comes later.
+    """
+    seen, found = {rtsys.library}, []
+
+    def visit(one: Any) -> None:
+        for other in one._linking_libraries:
+            if other not in seen:
+                seen.add(other)
+                if not other._finalized:  # else they are part of it
+                    visit(other)
+                found.append(other)
+
+    visit(library)
+    return found[::-1]
 
 
 def shared(module: Any) -> Any:
