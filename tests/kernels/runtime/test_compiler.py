@@ -299,3 +299,9 @@ print(both(5))
 def test_a_helper_is_there_for_who_calls_it_though_another_never_does():
     """It was linked in before the second one mentioned it, so it was left out: the process died in the call."""
     assert fresh(DEAD).split() == ["22"]
+
+
+def test_what_is_in_no_library_is_an_error_and_no_call_of_nothing(monkeypatch):
+    monkeypatch.setattr(compiler, "called", lambda library: [])
+    with pytest.raises(RuntimeError, match=r"kernel: calls _ZN.*least.*, which is in no library"):
+        made()(np.array([4, 2, 3]))

@@ -83,6 +83,9 @@ class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         passes.add_refprune_pass(_parse_refprune_flags())
         passes.run(self._final_module, builder)
         self._final_module.verify()
+        for function in self._final_module.functions:
+            if function.is_declaration and function.name.startswith("_ZN"):  # Numba's name of a function: LLVM would call 0
+                raise RuntimeError(f"{self.name}: calls {function.name}, which is in no library that it is made of")
         self._finalize_final_module()
 
 
