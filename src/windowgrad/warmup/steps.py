@@ -53,6 +53,7 @@ CONVOLUTIONS: dict[str, tuple[int, int, int, Sliding, int]] = {
     "1×1": (24, 16, 1, Sliding((1, 1)), 21),
     "1×1, to one channel": (1, 64, 1, Sliding((1, 1)), 32),
     "few pixels": (64, 48, 1, Sliding((3, 3), 1, 1), 7),
+    "windows nearly as large as a plane": (96, 16, 1, Sliding((5, 5), 1), 7),
     "groups": (24, 16, 2, Sliding((3, 3), 1, 1), 21),
     "depthwise": (16, 16, 16, Sliding((3, 3), 1, 1), 21),
     "depthwise, stride 2": (16, 16, 16, Sliding((3, 3), 2, 1), 21),

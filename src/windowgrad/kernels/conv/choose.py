@@ -8,7 +8,8 @@ folder, and is used where it is also `worth` it:
     depthwise/   each channel by itself, one channel too: three rows at a time, a plane in each lane, or shifted loads of a
                  box, large planes in bands; or lists of pieces
     gemm/        everything else: strips of pixels for sums of few products; panels, packed, in a box, or read where they stand;
-                 weight gradients of few channels, or of one image of few pixels
+                 weight gradients of few channels, or of one image of few pixels; input gradients of windows that are nearly
+                 as large as a plane
 
 `exact.py` is asked by `entry.py`, for integers, for numbers that are not finite, and for irregular geometries.
 """
@@ -36,6 +37,7 @@ from windowgrad.kernels.conv.depthwise.ways import (
     THREE,
 )
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT, every_product
+from windowgrad.kernels.conv.gemm.columns import COLUMNS
 from windowgrad.kernels.conv.gemm.direct_ways import DIRECT_WEIGHT
 from windowgrad.kernels.conv.gemm.short_ways import SHORT
 from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, WEIGHT_PRODUCTS
@@ -47,7 +49,7 @@ from windowgrad.params import ConvParams, TransposeParams
 
 WAYS: dict[int, tuple[Way, ...]] = {
     FORWARD: (BANDS, THREE, LANES, SHIFTED, LISTS, THIN, SHORT, PRODUCTS),
-    INPUT: (BANDS, THREE, LANES, SHIFTED, LISTS, THIN, SHORT, PRODUCTS),
+    INPUT: (BANDS, THREE, LANES, SHIFTED, LISTS, THIN, SHORT, COLUMNS, PRODUCTS),
     WEIGHT: (
         BANDS_WEIGHT,
         NINE_WEIGHT,
