@@ -246,6 +246,13 @@ def test_long_rows_have_the_bits_of_rows_as_a_whole(geometry, plane, given, dtyp
     assert same_bits(saved[used], sums[used])
 
 
+def test_a_long_row_with_padding_below_it_is_summed_with_all_of_it():
+    """As log(exp(x) + 1) is: the padding is not at the ends of the row."""
+    x = np.linspace(-5, 5, 5000).reshape(1, -1).astype(np.float32)
+    y = KERNELS.forward(SmoothParams(Sliding((2, 1), 1, ((0, 1), (0, 0))), 1.0), x)
+    assert np.allclose(y, np.logaddexp(x, 0), rtol=0, atol=1e-6)
+
+
 def test_a_row_is_long_if_its_windows_are_many_and_short_and_leave_nothing_out():
     def holds(geometry, *plane):
         return is_long_row(plan(geometry, plane))
@@ -258,6 +265,8 @@ def test_a_row_is_long_if_its_windows_are_many_and_short_and_leave_nothing_out()
     assert not holds(Sliding((2,), 512), 99999)
     assert not holds(Sliding((2,), 1, 0, 512), 9999)
     assert not holds(Sliding((1, 2), 1), 2, 9999)
+    assert holds(Sliding((1, 2), 1), 1, 9999)
+    assert not holds(Sliding((2, 2), 1, ((0, 1), (0, 0))), 1, 9999)
     assert not holds(Adaptive((4001,)), 9999)
 
 

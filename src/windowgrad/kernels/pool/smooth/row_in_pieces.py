@@ -25,10 +25,12 @@ PIECE = 2048
 
 
 def is_long_row(p: Plan) -> bool:
-    """Whether a plane is one row of many windows of few taps that are alike, with nothing but them and their padding."""
+    """Whether a plane is one row of many windows of few taps that are alike, with nothing but them and their padding, which is
+    before and behind them: a window that sees rows above or below them too has padding everywhere.
+    """
     reach = (p.out - 1) * p.stride + (p.kernel - 1) * p.step + 1 - p.before
     is_short = 0 < p.kernel <= DIRECT and max((p.kernel - 1) * p.step, p.stride) < PIECE // 4
-    return p.is_one_row and is_short and p.out * p.stride > 2 * PIECE and p.width - reach < p.stride
+    return p.is_one_row and p.row_inside[0] == 1 and is_short and p.out * p.stride > 2 * PIECE and p.width - reach < p.stride
 
 
 def in_pieces(along: Any) -> Any:
