@@ -69,18 +69,19 @@ def rows_of_columns(one: Pass) -> Array:
     """Of a plane: where each row of columns begins, the cell that its first one is added to, and how many there are."""
     window, found, axes = one.window, [], []
     for axis, (n, outputs) in enumerate(zip(one.grid, one.size, strict=True)):
-        taps = range(window.kernel[axis])
-        first = [tap * window.dilation[axis] - window.padding[axis][0] for tap in taps]  # the cell of output 0
-        stride = window.stride[axis]
-        axes.append([(cell, range(max(0, -(cell // stride)), min(outputs, (n - 1 - cell) // stride + 1))) for cell in first])
-    for number, taps_met in enumerate(product(*axes)):
-        *outer, (_, outputs) = taps_met
-        for place in product(*(some for _, some in outer)) if outputs else ():
+        stride, met = window.stride[axis], []
+        for tap in range(window.kernel[axis]):
+            cell = tap * window.dilation[axis] - window.padding[axis][0]  # of output 0
+            met.append((cell, range(max(0, -(cell // stride)), min(outputs, (n - 1 - cell) // stride + 1))))
+        axes.append(met)
+    for number, taps in enumerate(product(*axes)):
+        *outer, along = (some for _, some in taps)
+        for place in product(*outer) if along else ():
             column, to = number, 0
-            for axis, o in enumerate((*place, outputs[0])):
+            for axis, o in enumerate((*place, along[0])):
                 column = column * one.size[axis] + o
-                to = to * one.grid[axis] + taps_met[axis][0] + o * window.stride[axis]
-            found.append((column, to, len(outputs)))
+                to = to * one.grid[axis] + taps[axis][0] + o * window.stride[axis]
+            found.append((column, to, len(along)))
     return np.array(found, np.int64).reshape(-1)
 
 
