@@ -66,6 +66,12 @@ def next_piece(piece: Any, size: int, line: Any, windows: Any) -> Any:
 
 
 @helper
+def is_unchanged(line: Any) -> Any:
+    """Whether the windows along a row are its cells: they have one tap, and none lies in the padding."""
+    return line.taps == 1 and line.stride == 1 and line.before == 0 and line.out == line.width
+
+
+@helper
 def span(line: Any, outputs: int) -> int:
     """The cells from the first to the last that so many windows side by side cover."""
     return (outputs - 1) * line.stride + (line.taps - 1) * line.step + 1  # type: ignore[no-any-return]

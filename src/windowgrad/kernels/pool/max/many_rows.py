@@ -35,7 +35,7 @@ from windowgrad.kernels.pool.max.four_rows import (
 )
 from windowgrad.kernels.pool.max.rows import fold, has_negative_zero, has_zero, look_again, spans
 from windowgrad.kernels.pool.packed import rows_of, unpacked
-from windowgrad.kernels.pool.row_pieces import Piece, buffer_size, fill, padding_end, seen_by, span
+from windowgrad.kernels.pool.row_pieces import Piece, buffer_size, fill, is_unchanged, padding_end, seen_by, span
 from windowgrad.kernels.pool.window_spans import uses_up
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
@@ -97,7 +97,7 @@ def greatest_along(
     left, right, shift = seen_by(line, piece)
     if row < 0 or row >= axis.n or left >= right:
         fill(to, at, at + out, least)
-    elif line.taps == 1 and line.stride == 1 and line.before == 0:
+    elif is_unchanged(line):
         fold(x, base + left, rows_of(windows, 0), out, to, at, False)
     else:
         fill(buffer, 0, left + shift, least)
@@ -112,7 +112,7 @@ def greatest_along(
 def has_holes(line: Any, windows: Any) -> Any:
     """Whether a window along a row has no cell."""
     holes = False
-    for j in range(line.out if line.taps > 1 or line.before > 0 else 0):
+    for j in range(0 if is_unchanged(line) else line.out):
         holes |= windows.count[j] == 0
     return holes
 

@@ -24,7 +24,7 @@ import numpy as np
 from windowgrad.kernels.pool.fold_rows import folding, is_far
 from windowgrad.kernels.pool.one_by_one import winner
 from windowgrad.kernels.pool.packed import rows_of, unpacked
-from windowgrad.kernels.pool.row_pieces import buffer_size, fill, next_piece, padding_end, piece_at, seen_by
+from windowgrad.kernels.pool.row_pieces import buffer_size, fill, is_unchanged, next_piece, padding_end, piece_at, seen_by
 from windowgrad.kernels.pool.window_spans import spanning, uses_up
 from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.loops import larger
@@ -160,7 +160,7 @@ def top_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> No
     space = np.full(lanes(x) if lone else buffer_size(line, size, lanes(x)), least, x.dtype)
     far = is_far(x)
     x, y, buffer = address(x), address(y), address(space)
-    refill, direct = size < line.out or uses_up(taps), taps == 1 and stride == 1 and line.before == 0
+    refill, direct = size < line.out or uses_up(taps), is_unchanged(line)
     for j in range(line.out):
         holes |= windows.count[j] == 0
     piece = piece_at(first, size, line, windows)

@@ -20,7 +20,7 @@ from windowgrad.kernels.pool.axis_rows import pitch_of, stint_from, sweeping, un
 from windowgrad.kernels.pool.mean.rows import fold, spans
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import product
-from windowgrad.kernels.pool.row_pieces import Piece, buffer_size, fill, padding_end, seen_by
+from windowgrad.kernels.pool.row_pieces import Piece, buffer_size, fill, is_unchanged, padding_end, seen_by
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.runtime.threads import run
@@ -84,7 +84,7 @@ def sums_along(x: Any, row: int, stint: Any, axis: Any, line: Any, windows: Any,
     left, right, shift = seen_by(line, piece)
     if row < 0 or row >= axis.n or left >= right:
         fill(to, at, at + out, 0)
-    elif line.taps == 1 and line.stride == 1 and line.before == 0:
+    elif is_unchanged(line):
         fold(x, base + left, rows_of(windows, 0), out, to, at, False)
     else:
         fill(buffer, 0, left + shift, 0)

@@ -21,7 +21,16 @@ import numpy as np
 from windowgrad.kernels.pool.fold_rows import folding, is_far
 from windowgrad.kernels.pool.packed import Rows, rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
-from windowgrad.kernels.pool.row_pieces import buffer_size, clear, fill, next_piece, padding_end, piece_at, seen_by
+from windowgrad.kernels.pool.row_pieces import (
+    buffer_size,
+    clear,
+    fill,
+    is_unchanged,
+    next_piece,
+    padding_end,
+    piece_at,
+    seen_by,
+)
 from windowgrad.kernels.pool.window_spans import DIRECT, spanning, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import plus
@@ -107,7 +116,7 @@ def forward_kernel(many: bool) -> Any:
         far = is_far(x)
         x, y, buffer, sums, by = address(x), address(y), address(space), address(totals), address(divisors)
         row_divisor, col_divisor = address(row_divisor), address(col_divisor)
-        refill, direct = size < line.out or (many and uses_up(taps)), taps == 1 and stride == 1 and line.before == 0
+        refill, direct = size < line.out or (many and uses_up(taps)), is_unchanged(line)
         piece = piece_at(first, size, line, windows)
         for _ in range(first, last):
             at, out, rows = piece.at, piece.high - piece.low, rows_of(windows, piece.row)
