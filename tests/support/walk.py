@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
@@ -33,19 +34,20 @@ class Entered(NamedTuple):
 def traced(call: Callable[[], object]) -> list[Entered]:
     """Every function of the package that the call enters. Numba reports its kernels to a profiler, too."""
     found: list[Entered] = []
-    around: list[tuple[str, str]] = []
+    around: list[tuple[FrameType, tuple[str, str]]] = []
 
     def watch(frame, event, _):
         path = Path(frame.f_code.co_filename)
         if event not in ("call", "return") or not path.is_relative_to(SOURCES):
             return
         if event == "return":
-            around.pop()
+            if around and around[-1][0] is frame:  # not a generator of another call, which ends when it is collected
+                around.pop()
             return
         name = frame.f_code.co_qualname.rpartition("<locals>.")[2]
         step = path.relative_to(SOURCES).as_posix(), name
-        found.append(Entered(*step, tuple(around)))
-        around.append(step)
+        found.append(Entered(*step, tuple(outer for _, outer in around)))
+        around.append((frame, step))
 
     sys.setprofile(watch)
     try:
