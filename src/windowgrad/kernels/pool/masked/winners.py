@@ -25,15 +25,11 @@ RULES: dict[str, tuple[Any, Any, Any, Any, Any]] = {
     "max": (max_entry.max_forward, max_entry.max_jvp, max_entry.max_vjp, max_entry.max_with_indices, max_entry.max_pushing),
     "min": (min_entry.min_forward, min_entry.min_jvp, min_entry.min_vjp, min_entry.min_with_indices, min_entry.min_pushing),
 }
-SAVING: dict[str, tuple[Any, Any]] = {
-    "max": (max_entry.max_saves, max_entry.max_saving),
-    "min": (min_entry.min_saves, min_entry.min_saving),
-}
 
 
 def rules(kind: str) -> Kernels:
     """The rules of the maximum or of the minimum."""
-    (forward, jvp, vjp, with_indices, pushing), (saves, saving) = RULES[kind], SAVING[kind]
+    forward, jvp, vjp, with_indices, pushing = RULES[kind]
 
     def loses(dtype: np.dtype[Any]) -> Any:
         """The value that no other loses to."""
@@ -88,16 +84,12 @@ def rules(kind: str) -> Kernels:
 
     def masked_vjp(params: MaxParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
         mask, plain, dtype = mask_of(params, x.shape), params.plain, derivative_of(x.dtype, g.dtype)
-        cells, found = filled(params, x, loses(x.dtype)), None
-        if saves(plain, (x.shape, x.dtype)) is None:
-            y = forward(plain, cells)
-        else:  # the winners are found once, with their values
-            y, found = saving(plain, cells)
-        doubt = in_doubt(params, x, y)
+        cells = filled(params, x, loses(x.dtype))
+        doubt = in_doubt(params, x, forward(plain, cells))
         if doubt is None:
-            return vjp(plain, cells, g, found)  # type: ignore[no-any-return]
+            return vjp(plain, cells, g)  # type: ignore[no-any-return]
         seen = left_in(params, x, g.shape)
-        (gx,) = vjp(plain, cells, np.where(doubt, np.zeros((), g.dtype), g), found)
+        (gx,) = vjp(plain, cells, np.where(doubt, np.zeros((), g.dtype), g))
         among = np.where(doubt & seen, g, np.zeros((), g.dtype))
         (more,) = max_entry.max_vjp(plain, np.ascontiguousarray(mask), among)
         return ((gx + more).astype(dtype),)
