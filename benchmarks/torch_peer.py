@@ -128,12 +128,12 @@ def torch_smooth(case: Case) -> Pool | None:
 
 
 def smooth_windows(case: Case, cells: torch.Tensor) -> torch.Tensor:
-    """Any rank: every window cut out. Padded cells are zeros, those past the padding do not count."""
+    """Any rank: every window cut out. Padded cells are zeros, those past the padding do not count; bins have none."""
     windows = case.as_windows()
     assert windows is not None
-    assert isinstance(case.geometry, Sliding)
-    padding = [p for pad in reversed(case.geometry.padding) for p in pad]
-    over = [q - pad[1] for (_, q), pad in zip(windows[2], case.geometry.padding, strict=True)]
+    pads = case.geometry.padding if isinstance(case.geometry, Sliding) else windows[2]
+    padding = [p for pad in reversed(pads) for p in pad]
+    over = [q - pad[1] for (_, q), pad in zip(windows[2], pads, strict=True)]
     cut = F.pad(cells, padding) if any(padding) else cells
     if any(over):
         cut = F.pad(cut, [p for more in reversed(over) for p in (0, more)], value=-math.inf)

@@ -109,7 +109,7 @@ from cases import Case
 from pooling import PEERS, checked
 from windowgrad.geometry import Adaptive, Global, Sliding
 found = {}
-for geometry in (Sliding((3, 2), 2, 1, ceil_mode=True), Sliding((3,), 1), Adaptive((2, 3)), Global(3)):
+for geometry in (Sliding((3, 2), 2, 1, ceil_mode=True), Sliding((3,), 1), Adaptive((2, 3)), Adaptive((3,)), Global(3)):
     shape = (2, 3, 6, 7, 5)[: 2 + geometry.rank]
     for op in ("max", "avg", "smooth"):
         for rule in ("forward", "backward", "both", "bridge"):
@@ -129,7 +129,7 @@ print(json.dumps(found))
 @pytest.mark.slow
 def test_every_rule_of_every_geometry_is_that_of_its_peers():
     found = json.loads(fresh(IMPORTED + CHECKED, seconds=600))
-    assert len(found) == 50
+    assert len(found) == 61
     for name, who in found.items():
         assert "PyTorch" in who or "uint8" in name, name
     images = ("max forward 2×2, 1×3×18×18, float64", "max forward 2×2, 1×3×18×18, uint8")
