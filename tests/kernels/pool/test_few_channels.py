@@ -93,7 +93,7 @@ def test_only_rows_that_were_kept_together_are_thinned():
     for given, last in ((x, False), (channels_last(x), True)):
         layout = max_entry.top_layout(MaxParams(window), given)
         assert is_thinned(layout.plan) == layout.last == last
-        chosen = max_entry.topper(window, layout.plan, x.dtype, last)[0]
+        chosen = max_entry.topper(window, layout.plan, x.dtype, layout.planes, last)[0]
         assert (chosen is max_few_channels) == last
     layout = max_entry.top_layout(MaxParams(Sliding((3, 3), 1, 1)), channels_last(x))
     assert layout.plan.run == 3

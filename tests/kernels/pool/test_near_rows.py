@@ -77,8 +77,8 @@ def test_windows_are_near_if_they_have_three_columns_and_leave_the_row_as_long_a
 def test_floats_alone_are_compared_in_registers(dtype):
     geometry = Sliding((3, 3), 1, 1)
     p, dtype = planned_for(geometry, (8, 9))[0], np.dtype(dtype)
-    assert (max_entry.topper(geometry, p, dtype)[0] is max_near) == (dtype.kind == "f")
-    assert max_entry.topper(geometry, p, dtype, True)[0] is not max_near
+    assert (max_entry.topper(geometry, p, dtype, 1)[0] is max_near) == (dtype.kind == "f")
+    assert max_entry.topper(geometry, p, dtype, 1, True)[0] is not max_near
 
 
 # --- with a mask -------------------------------------------------------------------------------------------------

@@ -96,8 +96,7 @@ def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
         if computed(dtype) != dtype:
             return None
         p, planes = planned_for(geometry, shape)
-        kernel, given, parts = topper(geometry, p, dtype)
-        return ready((kernel, given, planes * parts), math.prod(shape) * dtype.itemsize, geometry.out_shape(shape), dtype)
+        return ready(topper(geometry, p, dtype, planes), math.prod(shape) * dtype.itemsize, geometry.out_shape(shape), dtype)
     if comparable(dtype) != dtype:
         return None
     if rule == "with_indices":

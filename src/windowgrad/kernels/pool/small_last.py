@@ -51,8 +51,8 @@ def prepare_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> 
     layout = top_layout(params, x)
     if not layout.last or math.prod(layout.out_shape) == 0:
         return None
-    kernel, given, parts = topper(geometry, layout.plan, x.dtype, True)
-    return restored((kernel, given, layout.planes * parts), layout, x.nbytes, layout.out_shape, x.dtype)
+    way = topper(geometry, layout.plan, x.dtype, layout.planes, True)
+    return restored(way, layout, x.nbytes, layout.out_shape, x.dtype)
 
 
 def paying_last(params: MaxParams, x: Array, g: Array) -> Ready | None:

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.arrays import Array
+from windowgrad.kernels.pool.lane_groups import groups_of, hand_out
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.masked import mean_planes
 from windowgrad.kernels.pool.masked.counts import sum_of
 from windowgrad.kernels.pool.masked.fill import Kind
 from windowgrad.kernels.pool.masked.fold import MOST, count_padded
 from windowgrad.kernels.pool.mean.entry import sums
-from windowgrad.kernels.pool.mean.lanes import add_windows, groups_of, hand_out, places_of, takes_lanes
+from windowgrad.kernels.pool.mean.lanes import add_windows, places_of, takes_lanes
 from windowgrad.kernels.pool.packed import Rows, unpacked
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import one_by_one

@@ -15,11 +15,13 @@ from windowgrad.kernels.arrays import Array, added, computed, finished, flat, or
 from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import COPIED, Block, Blocks, blocks, cut_up
 from windowgrad.kernels.pool.few_channels import has_few_channels, is_thinned
+from windowgrad.kernels.pool.lane_groups import groups_of
 from windowgrad.kernels.pool.layout import Form, Layout, is_channels_last, laid_out, out_shape, planned
 from windowgrad.kernels.pool.long_rows import is_long, is_plain
 from windowgrad.kernels.pool.max import long_rows, winner_strips
 from windowgrad.kernels.pool.max.few_channels import max_few_channels
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least, sum_dtype
+from windowgrad.kernels.pool.max.lanes import max_lanes, takes_lanes
 from windowgrad.kernels.pool.max.many_rows import goes_by_axes, max_axes
 from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
@@ -73,8 +75,8 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
     layout = top_layout(params, x)
     p, values = layout.plan, ordered(layout.stored(x))
     y = room(None if layout.last else out, layout.planes * p.plane_out, values.dtype)
-    kernel, given, parts = topper(params.geometry, p, values.dtype, layout.last)
-    run(partial(kernel, values, y, *given), layout.planes * parts, x.nbytes)
+    kernel, given, count = topper(params.geometry, p, values.dtype, layout.planes, layout.last)
+    run(partial(kernel, values, y, *given), count, x.nbytes)
     return layout.finished(y, layout.out_shape, x.dtype)
 
 
@@ -83,17 +85,20 @@ def top_layout(params: MaxParams, x: Array) -> Layout:
     return laid_out(params, x, "together" if has_few_channels(params.geometry, x.shape) else "rows")
 
 
-def topper(geometry: Geometry, p: Plan, dtype: Any, last: bool = False) -> tuple[Any, tuple[Any, ...], int]:
-    """The kernel for the greatest values, what it is told besides its arrays, and its parts of a plane.
+def topper(geometry: Geometry, p: Plan, dtype: Any, planes: int, last: bool = False) -> tuple[Any, tuple[Any, ...], int]:
+    """The kernel for the greatest values, what it is told besides its arrays, and how much of it there is to share.
 
     `last` says that channels are in the rows of the plan.
     """
-    if isinstance(geometry, Global) and not last:
-        return plane_tops, (p.plane_in,), 1
-    if last and is_thinned(p):
-        return max_few_channels, (least(dtype), p.packed), p.outer
-    near = dtype in (np.float32, np.float64) and not last and is_near(p)
-    return max_near if near else max_rows_for(p, dtype), (least(dtype), p.packed), p.pieces
+    if last:
+        kernel, parts = (max_few_channels, p.outer) if is_thinned(p) else (max_rows_for(p, dtype), p.pieces)
+        return kernel, (least(dtype), p.packed), planes * parts
+    if isinstance(geometry, Global):
+        return plane_tops, (p.plane_in,), planes
+    if takes_lanes(p, planes, dtype):
+        return max_lanes, (np.empty(0, dtype), p.packed, planes), groups_of(planes, dtype.itemsize)
+    near = dtype in (np.float32, np.float64) and is_near(p)
+    return max_near if near else max_rows_for(p, dtype), (least(dtype), p.packed), planes * p.pieces
 
 
 def max_by_axes(params: MaxParams, x: Array, out: Array | None) -> Array:

@@ -16,9 +16,10 @@ from windowgrad.kernels.arrays import Array, added, computed, finished, flat, ro
 from windowgrad.kernels.pool import long_rows
 from windowgrad.kernels.pool.axis_passes import AxisBlock, axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks
+from windowgrad.kernels.pool.lane_groups import groups_of
 from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_shape
 from windowgrad.kernels.pool.long_rows import Section, for_cells, for_outputs, is_long, is_plain, over, windows_of
-from windowgrad.kernels.pool.mean.lanes import groups_of, is_small, mean_lanes, mean_lanes_back, takes_lanes, takes_lanes_back
+from windowgrad.kernels.pool.mean.lanes import is_small, mean_lanes, mean_lanes_back, takes_lanes, takes_lanes_back
 from windowgrad.kernels.pool.mean.many_rows import mean_axes
 from windowgrad.kernels.pool.mean.near import mean_near
 from windowgrad.kernels.pool.mean.rows import mean_rows_back_for
