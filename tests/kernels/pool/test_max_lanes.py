@@ -8,12 +8,14 @@ from support.guarded import exact_memory, guarded
 from windowgrad.geometry import Adaptive, Sliding
 from windowgrad.kernels.pool.lane_groups import CELLS, groups_of
 from windowgrad.kernels.pool.layout import planned_for
+from windowgrad.kernels.pool.masked import max_lanes as masked_lanes
+from windowgrad.kernels.pool.masked import max_planes, winners
 from windowgrad.kernels.pool.max import entry
 from windowgrad.kernels.pool.max.lanes import max_lanes, takes_lanes
 from windowgrad.kernels.pool.min.entry import min_forward
 from windowgrad.kernels.vector.types import lanes_of
 from windowgrad.ops import MEANINGS
-from windowgrad.params import MaxParams, MinParams
+from windowgrad.params import Mask, MaxParams, MinParams
 
 SPEC = {op.name: op for op in MEANINGS}
 
@@ -110,3 +112,43 @@ def test_planes_are_taken_together_where_rows_are_short():
     assert holds(pairs, 8, CELLS // 16, 16)
     assert not holds(pairs, 8, CELLS // 16 + 1, 16)
     assert not holds(Sliding((3, 3), 1, 2), 8, CELLS // 16, 16)  # more outputs than that
+
+
+# --- with a mask -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", SMALL, ids=shown)
+def test_masked_planes_taken_together_have_the_bits_of_their_meaning_wherever_memory_ends(case, dtype):
+    geometry, plane = case
+    for planes in (8, 11):
+        x, rng = numbers((planes, *plane), dtype), np.random.default_rng(planes)
+        own, one = rng.random(x.shape) < 0.5, rng.random(plane) < 0.6
+        own[0], own[2] = False, True
+        for where in (own, one):
+            kinds = (x.shape, x.dtype), (where.shape, where.dtype)
+            for name, params, least in (("max", MaxParams(geometry), False), ("min", MinParams(geometry), True)):
+                y, empty = masked_lanes.topping(params, *kinds, least)(x, where)
+                rows, also_empty = max_planes.topping(params, *kinds, least)(x, where)
+                assert same_bits(y, rows)
+                assert empty == also_empty
+                wanted = SPEC[f"{name}_pool"].forward(params.masked_by(Mask(where)), x).astype(dtype)
+                with exact_memory():
+                    for edge in ("start", "end"):
+                        there = params.masked_by(Mask(guarded(where, edge)))
+                        assert same_bits(winners.rules(name).forward(there, guarded(x, edge)), wanted)
+
+
+@pytest.mark.parametrize("least", [False, True])
+def test_every_group_of_masked_planes_writes_its_own_only(least):
+    x, which = np.ones((9, 7, 7), np.float32), np.zeros(9, np.int64)
+    x[:, 0, 0] = np.nan
+    p, mask = planned_for(Sliding((2, 2), 2), x.shape)[0], np.ones(49, np.uint8)
+    kernel = masked_lanes.lanes_of_least if least else masked_lanes.lanes_of_greatest
+    for group in range(groups_of(9, 4)):
+        y = np.full((9, 9), -7, np.float32)
+        given = which, np.float32(-np.inf), np.empty(0, np.float32), p.packed, 9
+        kernel(x.reshape(-1), mask, y.reshape(-1), *given, group, group + 1)
+        own = range(group * lanes_of(4), min(9, (group + 1) * lanes_of(4)))
+        assert np.flatnonzero((y != -7).any(axis=1)).tolist() == list(own)
+        assert (y[list(own), 1:] == 1).all()

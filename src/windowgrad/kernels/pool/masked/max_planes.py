@@ -48,17 +48,24 @@ def topping(params: MaxParams, x: Kind, mask: Kind, least: bool = False) -> Call
 
     The minima, if it is the `least` cells that are wanted.
     """
-    (shape, dtype), geometry = x, params.geometry
-    if not is_taken(params, shape, dtype):
+    if not is_taken(params, *x):
         return None
-    (lead, spatial), (p, planes), out = geometry.split(shape), planned_for(geometry, shape), geometry.out_shape(shape)
+    p, planes = planned_for(params.geometry, x[0])
+    return taking(params, x, mask, (max_planes_for(p, least), (p.packed,), planes * p.pieces))
+
+
+def taking(
+    params: MaxParams, x: Kind, mask: Kind, way: tuple[Any, tuple[Any, ...], int]
+) -> Callable[[Array, Array], tuple[Array, bool]]:
+    """`topping` by a way: a kernel, what it is told besides arrays, masks and the least value, and how much of it there is."""
+    (shape, dtype), geometry, (kernel, told, count) = x, params.geometry, way
+    (lead, spatial), out = geometry.split(shape), geometry.out_shape(shape)
     new, (read, which) = maker(out, dtype), whole_mask(lead, spatial, mask[0])
-    given, count = (which, dtype.type(-np.inf), p.packed), planes * p.pieces
-    by, work = max_planes_for(p, least), 2 * math.prod(shape) * dtype.itemsize
+    given, work = (which, dtype.type(-np.inf), *told), 2 * math.prod(shape) * dtype.itemsize
 
     def call(x: Array, mask: Array) -> tuple[Array, bool]:
         y = new(out, dtype)
-        return y, bool(over(by, (x.ravel(), read(mask), y.ravel(), *given), count, work))
+        return y, bool(over(kernel, (x.ravel(), read(mask), y.ravel(), *given), count, work))
 
     return call
 

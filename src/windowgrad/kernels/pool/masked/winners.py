@@ -15,7 +15,7 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, is_float
 from windowgrad.facts import Kernels
 from windowgrad.kernels.arrays import Array, writeable
-from windowgrad.kernels.pool.masked import max_planes, whole_planes
+from windowgrad.kernels.pool.masked import max_lanes, max_planes, whole_planes
 from windowgrad.kernels.pool.masked.fill import Kind, filled, mask_of, small_mask
 from windowgrad.kernels.pool.max import entry as max_entry
 from windowgrad.kernels.pool.min import entry as min_entry
@@ -113,7 +113,8 @@ def rules(kind: str) -> Kernels:
 
 
 def topping(params: MaxParams, x: Kind, mask: Kind, *, least: bool) -> Callable[[Array, Array], tuple[Array, bool]] | None:
-    return whole_planes.topping(params, x, mask, least) or max_planes.topping(params, x, mask, least)
+    ways = whole_planes.topping, max_lanes.topping, max_planes.topping
+    return next((take for way in ways if (take := way(params, x, mask, least)) is not None), None)
 
 
 def first_of(params: MaxParams) -> MaxParams:

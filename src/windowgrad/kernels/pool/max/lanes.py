@@ -111,14 +111,29 @@ def top_rows(tops: Any, places: Any, line: Any, windows: Any, given: Any) -> Non
         to = end
 
 
+@helper
+def row_places(line: Any, windows: Any, n: int) -> Any:
+    """Where the tops of the rows that windows see begin, where a cell has n numbers."""
+    places = np.empty(windows.ptr[windows.rows], np.int64)
+    for q in range(len(places)):
+        places[q] = windows.places[q] // line.width * line.out * n
+    return places
+
+
+@helper
+def look_at_planes(x: Any, y: Any, base: int, low: int, high: int, windows: Any, out: int) -> None:
+    """`look_again` at all outputs of the planes from `low` to `high`; x begins with plane `base`."""
+    for row in range(low * windows.rows, high * windows.rows):
+        piece = Piece(row * out, 0, out, row % windows.rows, (row // windows.rows - base) * windows.plane)
+        look_again(x, y, piece, True, windows)
+
+
 @kernel
 def max_lanes(x: Any, y: Any, zero: Any, plan: Any, planes: int, first: int, last: int) -> None:
     """The groups `first` to `last` of planes; `zero` is an empty array of their dtype."""
     line, windows, _ = unpacked(plan)
     n, out, whole = lanes(zero), line.out, whole_windows(line, windows)
-    seen, found, places = windows.plane, windows.rows * out, np.empty(windows.ptr[windows.rows], np.int64)
-    for q in range(len(places)):
-        places[q] = windows.places[q] // line.width * out * n
+    seen, found, places = windows.plane, windows.rows * out, row_places(line, windows, n)
     cells, outputs = np.empty((seen + n) * n, zero.dtype), np.empty((found + n) * n, zero.dtype)
     between, apart = np.empty(seen // line.width * out * n, zero.dtype), np.empty(found * n if planes % n else 0, zero.dtype)
     x, y, taken, tops, given = address(x), address(y), address(cells), address(between), address(outputs)
@@ -129,9 +144,7 @@ def max_lanes(x: Any, y: Any, zero: Any, plan: Any, planes: int, first: int, las
         top_rows(tops, address(places), line, windows, given)
         hand_out(y, group, planes, given, found, address(apart), zero)
         if has_nan(taken, seen):
-            for row in range(group * n * windows.rows, (plane + n) * windows.rows):
-                piece = Piece(row * out, 0, out, row % windows.rows, row // windows.rows * seen)
-                look_again(x, y, piece, True, windows)
+            look_at_planes(x, y, 0, group * n, plane + n, windows, out)
     alive(places)
     alive(cells)
     alive(outputs)
