@@ -29,6 +29,7 @@ from windowgrad.errors import WindowError, WindowgradError
 from windowgrad.kernels.conv import plan as conv_plan
 from windowgrad.kernels.pool import axis_passes as axes
 from windowgrad.kernels.pool import blocks, long_rows
+from windowgrad.kernels.pool.max import entry as max_entry
 from windowgrad.kernels.pool.max import many_rows, winner_strips
 from windowgrad.kernels.pool.smooth import chunks as smooth_chunks
 from windowgrad.kernels.pool.smooth import long_rows as smooth_rows
@@ -145,8 +146,9 @@ def told(case: Case, count: int) -> Iterator[None]:
             scale = 1 + math.prod(case.params.out_shape(*case.shapes)) // MANY
             for module, name, value in BLOCKS:
                 stack.enter_context(patch.object(module, name, value * scale if module is blocks else value))
-            blocks.cut_up.cache_clear()  # it was told other limits
-            stack.callback(blocks.cut_up.cache_clear)
+            for cached in (blocks.cut_up, max_entry.saved_kind):  # they were told other limits
+                cached.cache_clear()
+                stack.callback(cached.cache_clear)
         yield
 
 

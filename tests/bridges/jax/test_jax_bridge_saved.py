@@ -89,7 +89,6 @@ def test_second_derivatives_go_past_it(call):
 
 def test_a_batch_that_saves_nothing_is_differentiated_all_the_same(monkeypatch, rules):
     """Where the copy of a whole batch is large it is cut within its planes, and then nothing is saved."""
-    monkeypatch.setattr(entry, "COPIED", 100)
     monkeypatch.setattr(blocks, "COPIED", 100)
     monkeypatch.setattr(blocks, "CELLS", 8)
     for kept in (blocks.cut_up, dispatch.saved_kind, dispatch.route, entry.saved_kind):

@@ -382,7 +382,6 @@ def test_a_call_that_is_cut_between_planes_saves_what_the_whole_does(geometry, m
     y, saved = MAX.saving(params, x)
     (gx,) = MAX.vjp(params, x, g, saved)
     monkeypatch.setattr(blocks, "COPIED", 1000)
-    monkeypatch.setattr(entry, "COPIED", 1000)
     monkeypatch.setattr(blocks, "CELLS", 1000)
     for cached in (blocks.cut_up, entry.saved_kind):
         cached.cache_clear()

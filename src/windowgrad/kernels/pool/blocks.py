@@ -228,10 +228,14 @@ def blocks(
     """
     if not fixed and x.size + geometry.far < SMALL:
         return None
-    cast = x.dtype != dtype and x.dtype.kind != "b"  # a byte is read as it is
-    copies = x.size > COPIED and (cast or not (x.flags.c_contiguous or channels_last(x)))
+    copies = is_cast(x.size, x.dtype, dtype) or (x.size > COPIED and not (x.flags.c_contiguous or channels_last(x)))
     channels = 1 if fixed or x.flags.c_contiguous else channels_of(geometry, x)
     return cut_up(geometry, shape or x.shape, channels, copies, by_axes, in_place, fixed)
+
+
+def is_cast(size: int, dtype: Any, read: Any) -> bool:
+    """Whether kernels read cells of `dtype` as others, of an array that is too large to be copied whole."""
+    return size > COPIED and dtype != read and dtype.kind != "b"  # a byte is read as it is
 
 
 def channels_last(x: Array) -> bool:

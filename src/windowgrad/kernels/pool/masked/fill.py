@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,14 @@ import numpy as np
 from windowgrad.kernels.arrays import Array, flat
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.jit import helper, kernel
-from windowgrad.kernels.runtime.threads import run
+from windowgrad.kernels.runtime.threads import over
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import (
     address,
+    anywhere,
+    either,
     equal,
+    greater,
     lanes,
     load,
     load_beside,
@@ -68,40 +70,56 @@ def whole_mask(
 
 def filled(params: PoolParams, x: Array, value: Any) -> Array:
     """The cells, with `value` where the mask is False, one for all or one for each plane; in new memory, plane after plane."""
+    return watched(params, x, value)[0]
+
+
+def watched(params: PoolParams, x: Array, value: Any) -> tuple[Array, bool]:
+    """The same, and whether a cell that is left has the value already."""
     out, lead = empty(x.shape, x.dtype), params.geometry.split(x.shape)[0]
     if x.dtype not in VECTORS:
-        out[...] = np.reshape(value, (*lead, *(1,) * params.geometry.rank)) if np.ndim(value) else value
-        np.copyto(out, x, where=mask_of(params, x.shape))
-        return out
+        every = np.reshape(value, (*lead, *(1,) * params.geometry.rank)) if np.ndim(value) else value
+        left = mask_of(params, x.shape)
+        out[...] = every
+        np.copyto(out, x, where=left)
+        return out, bool(((out == every) & left).any())
     mask = small_mask(params, x.shape)
     if math.prod(mask.shape[: x.ndim - params.geometry.rank]) > 1:  # it differs from plane to plane
         mask = mask_of(params, x.shape)
     plane = math.prod(x.shape[x.ndim - params.geometry.rank :])
     given = flat(x), flat(mask).view(np.uint8), out.reshape(-1), np.asarray(value, x.dtype).reshape(-1), plane
-    run(partial(fill_planes, *given), x.size // max(plane, 1), 2 * x.nbytes)
-    return out
+    return out, bool(over(fill_planes, given, x.size // max(plane, 1), 2 * x.nbytes))
 
 
 @kernel
-def fill_planes(x: Any, mask: Any, out: Any, value: Any, plane: int, first: int, last: int) -> None:
-    """out = x where the mask is not 0, else the value, for planes first to last; mask and value are of one plane, or of all."""
-    step, several = plane if len(mask) > plane else 0, len(value) > 1
+def fill_planes(x: Any, mask: Any, out: Any, value: Any, plane: int, first: int, last: int) -> int:
+    """out = x where the mask is not 0, else the value, for planes first to last; mask and value are of one plane, or of all.
+
+    Says whether a cell of x that is left has the value.
+    """
+    step, several, found = plane if len(mask) > plane else 0, len(value) > 1, 0
     x, mask, out = address(x), address(mask), address(out)
     for q in range(first, last):
-        fill_plane(x, q * plane, mask, q * step, out, q * plane, plane, value[q if several else 0])
+        found |= fill_plane(x, q * plane, mask, q * step, out, q * plane, plane, value[q if several else 0])
+    return found
 
 
 @helper
-def fill_plane(x: Any, base: int, mask: Any, at: int, out: Any, to: int, plane: int, value: Any) -> None:
-    """out[to:] = a plane of x, the value where the mask is 0. All are addresses."""
-    n, other = lanes(x), splat(x, value)
-    size = plane - plane % n
+def fill_plane(x: Any, base: int, mask: Any, at: int, out: Any, to: int, plane: int, value: Any) -> int:
+    """out[to:] = a plane of x, the value where the mask is 0; whether a cell that is left has it. All are addresses."""
+    n, other, none = lanes(x), splat(x, value), greater(splat(x, 0), splat(x, 0))
+    size, seen = plane - plane % n, none
     for i in range(0, size, n):
         one_by_one()
-        left = load_beside(mask, at + i, x)
-        store(out, to + i, select(equal(left, splat(left, 0)), other, load(x, base + i)))
+        left, cells = load_beside(mask, at + i, x), load(x, base + i)
+        gone = equal(left, splat(left, 0))
+        seen = either(seen, select(gone, none, equal(cells, other)))
+        store(out, to + i, select(gone, other, cells))
+    found = 1 if anywhere(seen) else 0
     for i in range(size, plane):
+        if mask[at + i] != 0 and x[base + i] == value:
+            found = 1
         out[to + i] = x[base + i] if mask[at + i] != 0 else value
+    return found
 
 
 @helper

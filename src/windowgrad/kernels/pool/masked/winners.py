@@ -1,8 +1,9 @@
 """Maximum and minimum of the cells that a mask leaves: those left out become the value that loses to every other.
 
 A window whose result is that value is in doubt: it may have no cell left, or only such cells, among which one that was left
-out may have won. The mask itself, as cells, decides: where it is True are the winners. So no window is looked at cell by cell,
-and a call without such windows, the usual one, needs one pass more than without a mask.
+out may have won. If no cell that is left has the value, it has none left: its gradient goes to cells that are left out, and
+theirs are cleared. Else the mask itself, as cells, decides: where it is True are the winners. So no window is looked at cell by
+cell, and a call without such windows, the usual one, needs one pass more than without a mask.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from windowgrad.dtypes import derivative_of, is_float
 from windowgrad.facts import Kernels
 from windowgrad.kernels.arrays import Array, writeable
 from windowgrad.kernels.pool.masked import max_lanes, max_planes, whole_planes
-from windowgrad.kernels.pool.masked.fill import Kind, filled, mask_of, small_mask
+from windowgrad.kernels.pool.masked.fill import Kind, filled, mask_of, small_mask, watched
 from windowgrad.kernels.pool.max import entry as max_entry
 from windowgrad.kernels.pool.min import entry as min_entry
 from windowgrad.params import Mask, MaxParams, no_cell
@@ -25,11 +26,15 @@ RULES: dict[str, tuple[Any, Any, Any, Any, Any]] = {
     "max": (max_entry.max_forward, max_entry.max_jvp, max_entry.max_vjp, max_entry.max_with_indices, max_entry.max_pushing),
     "min": (min_entry.min_forward, min_entry.min_jvp, min_entry.min_vjp, min_entry.min_with_indices, min_entry.min_pushing),
 }
+SAVING: dict[str, tuple[Any, Any]] = {
+    "max": (max_entry.max_saves, max_entry.max_saving),
+    "min": (min_entry.min_saves, min_entry.min_saving),
+}
 
 
 def rules(kind: str) -> Kernels:
     """The rules of the maximum or of the minimum."""
-    forward, jvp, vjp, with_indices, pushing = RULES[kind]
+    (forward, jvp, vjp, with_indices, pushing), (saves, saving) = RULES[kind], SAVING[kind]
 
     def loses(dtype: np.dtype[Any]) -> Any:
         """The value that no other loses to."""
@@ -83,15 +88,19 @@ def rules(kind: str) -> Kernels:
         return y, dy
 
     def masked_vjp(params: MaxParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
-        mask, plain, dtype = mask_of(params, x.shape), params.plain, derivative_of(x.dtype, g.dtype)
-        cells = filled(params, x, loses(x.dtype))
-        doubt = in_doubt(params, x, forward(plain, cells))
-        if doubt is None:
-            return vjp(plain, cells, g)  # type: ignore[no-any-return]
-        seen = left_in(params, x, g.shape)
-        (gx,) = vjp(plain, cells, np.where(doubt, np.zeros((), g.dtype), g))
-        among = np.where(doubt & seen, g, np.zeros((), g.dtype))
-        (more,) = max_entry.max_vjp(plain, np.ascontiguousarray(mask), among)
+        (cells, lost), plain = watched(params, x, loses(x.dtype)), params.plain
+        saved_too = saves(plain, (x.shape, x.dtype)) is not None  # then the winners are found once, with their values
+        y, found = saving(plain, cells) if saved_too else (forward(plain, cells), None)
+        if (doubt := in_doubt(params, x, y)) is None:
+            return vjp(plain, cells, g, found)  # type: ignore[no-any-return]
+        if params.empty == "raise" or lost:
+            seen = left_in(params, x, g.shape)
+        if not lost:
+            return (filled(params, *vjp(plain, cells, g, found), 0),)
+        none, dtype = np.zeros((), g.dtype), derivative_of(x.dtype, g.dtype)
+        (gx,) = vjp(plain, cells, np.where(doubt, none, g), found)
+        mask = np.ascontiguousarray(mask_of(params, x.shape))
+        (more,) = max_entry.max_vjp(plain, mask, np.where(doubt & seen, g, none))
         return ((gx + more).astype(dtype),)
 
     def prepare(rule: str, params: MaxParams, *kinds: Kind) -> Callable[[Array, Array], Array] | None:

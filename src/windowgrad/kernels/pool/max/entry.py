@@ -13,7 +13,7 @@ from windowgrad.dtypes import derivative_of
 from windowgrad.geometry import Geometry, Global, Sliding
 from windowgrad.kernels.arrays import Array, added, computed, finished, flat, ordered, room, summed
 from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows
-from windowgrad.kernels.pool.blocks import COPIED, Block, Blocks, blocks, cut_up
+from windowgrad.kernels.pool.blocks import Block, Blocks, blocks, cut_up, is_cast
 from windowgrad.kernels.pool.few_channels import has_few_channels, is_thinned
 from windowgrad.kernels.pool.lane_groups import groups_of
 from windowgrad.kernels.pool.layout import Form, Layout, is_channels_last, laid_out, out_shape, planned
@@ -183,8 +183,7 @@ def saved_kind(geometry: Geometry, ties: str, shape: tuple[int, ...], dtype: Any
     if is_long(geometry, shape):
         codes = long_rows.code_dtype(geometry)
         return None if codes is None else (out_shape(geometry, shape), codes)
-    copies = math.prod(shape) > COPIED and dtype != comparable(dtype) and dtype.kind != "b"
-    cut = cut_up(geometry, shape, 1, copies, False, True)
+    cut = cut_up(geometry, shape, 1, is_cast(math.prod(shape), dtype, comparable(dtype)), False, True)
     if cut is not None and not cut.has_whole_planes:
         return None
     lead, spatial = geometry.split(shape)
