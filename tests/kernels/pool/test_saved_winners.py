@@ -392,3 +392,18 @@ def test_a_call_that_is_cut_between_planes_saves_what_the_whole_does(geometry, m
     assert settled(MAX.vjp(params, x, g, taps)[0]) == settled(MAX.vjp(params, x, g)[0]) == settled(gx)
     for cached in (blocks.cut_up, entry.saved_kind):
         cached.cache_clear()
+
+
+@pytest.mark.parametrize(("kernels", "record"), [(MAX, MaxParams), (MIN, MinParams)], ids=["max", "min"])
+@pytest.mark.parametrize("columns", [blocks.TABLES // 512, blocks.TABLES // 512 + 1])
+def test_winners_are_looked_for_again_where_the_layout_of_the_gradient_cuts_planes(kernels, record, columns):
+    """A gradient that is not contiguous is cut if the channels of a row are many: then what was saved is not used."""
+    geometry = Sliding((2, 2), 2)
+    x = np.random.default_rng(3).standard_normal((1, 512, 2, 2 * columns), dtype=np.float32)
+    g = np.random.default_rng(4).standard_normal(geometry.out_shape(x.shape), dtype=np.float32)
+    params, other = record(geometry), np.asfortranarray(g)
+    assert entry.uses_saved(params, x, g)
+    assert entry.uses_saved(params, x, other) == (512 * columns <= blocks.TABLES)
+    saved = kernels.saving(params, x)[1]
+    wanted = settled(kernels.vjp(params, x, g)[0])
+    assert settled(kernels.vjp(params, x, g, saved)[0]) == settled(kernels.vjp(params, x, other, saved)[0]) == wanted

@@ -238,8 +238,7 @@ def found_codes(params: MaxParams, x: Array, values: Array, y: Array) -> Array:
 def max_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
     if params.ties == "first" and (gx := long_rows.gradient(params.geometry, x, g, saved)) is not None:
         return (gx,)
-    by_x, by_g = (x, comparable(x.dtype)), (g, summed(g.dtype), x.shape)
-    if (cut := blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)) is not None:
+    if (cut := cut_for_gradients(params, x, g)) is not None:
         leading = x.ndim - params.geometry.rank
         kept = saved if cut.has_whole_planes else None
 
@@ -262,6 +261,17 @@ def max_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None = None) -
     kernel, given, parts = payment(params.geometry, spatial, layout.channels)
     run(partial(kernel, found, gradients, gx, *given), layout.planes * parts, gx.nbytes)
     return (layout.finished(gx, x.shape, dtype),)
+
+
+def cut_for_gradients(params: MaxParams, x: Array, g: Array) -> Blocks | None:
+    by_x, by_g = (x, comparable(x.dtype)), (g, summed(g.dtype), x.shape)
+    return blocks(params.geometry, *by_x) or blocks(params.geometry, *by_g)
+
+
+def uses_saved(params: MaxParams, x: Array, g: Array) -> bool:
+    """Whether `max_vjp` takes winners that were saved of x; else it looks for them again, as planes are cut."""
+    cut = cut_for_gradients(params, x, g)
+    return cut is None or cut.has_whole_planes
 
 
 def only(values: Array) -> tuple[Array, Array]:

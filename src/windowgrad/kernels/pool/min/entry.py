@@ -16,7 +16,7 @@ import numpy as np
 from windowgrad.dtypes import is_float
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
 from windowgrad.kernels.arrays import Array
-from windowgrad.kernels.pool.max import entry
+from windowgrad.kernels.pool.max import entry, long_rows
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import AT_ONCE, MinParams
@@ -42,6 +42,10 @@ def min_pushing(params: MinParams, x: Array, dx: Array) -> tuple[Array, Array] |
 
 def min_vjp(params: MinParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
     """What is saved says which cells won; of several winners it matters which cells are equal, not their order."""
+    if saved is not None:
+        if params.ties == "first" and (gx := long_rows.gradient(params.geometry, x, g, saved)) is not None:
+            return (gx,)
+        saved = saved if entry.uses_saved(params, x, g) else None
     return entry.max_vjp(params, reverse(x) if saved is None else x, g, saved)
 
 
