@@ -307,8 +307,7 @@ def run_saving(op: Op, params: Params, *arrays: Any) -> tuple[Any, Any]:
         except MemoryError as error:
             raise no_memory(op, error) from error
         return y, saved
-    plain = may_save(op) and params.lasting and PLAIN.issuperset(map(type, arrays))
-    if plain and saved_kind(op, params, *[(array.shape, array.dtype) for array in arrays]) is not None:
+    if may_save(op) and PLAIN.issuperset(map(type, arrays)) and saves(op, params, arrays):
         y, saved = run(op, "saving", params, *arrays)
         return y, saved
     y = run(op, "forward", params, *arrays)
@@ -338,11 +337,21 @@ def may_save(op: Op) -> bool:
     return op.facts is not None and loaded(op.facts.kernels).saves is not None
 
 
+def saves(op: Op, params: Params, arrays: Sequence[Any]) -> bool:
+    """Whether something is saved of NumPy arrays, or of what a mask leaves of them."""
+    masked = is_masked(params)
+    if not params.lasting and not masked:
+        return False
+    plain = params.plain if isinstance(params, PoolParams) else params
+    return saved_kind(op, plain, *[(array.shape, array.dtype) for array in arrays], masked=masked) is not None
+
+
 @lru_cache(maxsize=1024)
-def saved_kind(op: Op, params: Params, *kinds: Kind) -> Kind | None:
-    """The shape and dtype of what is saved of arrays of these kinds; None if that is nothing."""
+def saved_kind(op: Op, params: Params, *kinds: Kind, masked: bool = False) -> Kind | None:
+    """The shape and dtype of what is saved of arrays of these kinds, or of what a mask leaves of them; None if nothing."""
     compute, _ = route(op, "forward", params, *kinds)
-    saves = loaded(facts_of(op).kernels).saves if compute is by_kernel else None
+    kernels = facts_of(op).masked if masked else facts_of(op).kernels
+    saves = loaded(kernels).saves if compute is by_kernel and kernels is not None else None
     if saves is None:
         return None
     return saves(params, *((shape, dtype.newbyteorder("=")) for shape, dtype in kinds))
@@ -409,8 +418,13 @@ def routing(params: Params) -> Callable[..., tuple[Route, Ready | None]]:
     """`route`, which keeps parameters that are lasting only; of a mask, it keeps the shape."""
     if params.lasting:
         return route
-    by_shape = isinstance(params, PoolParams) and params.where is not None and params.plain.lasting
-    return with_mask if by_shape and type(params.where.array) is np.ndarray else route.__wrapped__  # type: ignore[union-attr]
+    return with_mask if is_masked(params) else route.__wrapped__
+
+
+def is_masked(params: Params) -> bool:
+    """Whether it is lasting but for a mask, which is an array of NumPy itself."""
+    by_mask = isinstance(params, PoolParams) and params.where is not None and params.plain.lasting
+    return by_mask and type(params.where.array) is np.ndarray  # type: ignore[union-attr]
 
 
 def with_mask(op: Op, rule: str, params: PoolParams, *kinds: Kind) -> tuple[Route, Ready | None]:

@@ -9,6 +9,7 @@ from windowgrad.autograd.tape import Tape
 
 RNG = np.random.default_rng(5)
 X = RNG.integers(-9, 9, (2, 3, 13, 17)).astype(np.float32)
+WHERE = RNG.random(X.shape) < 0.4
 
 CALLS = {
     "2×2": lambda x: wg.max_pool2d(x, 2),
@@ -19,6 +20,10 @@ CALLS = {
     "adaptive": lambda x: wg.adaptive_max_pool2d(x, (4, 5)),
     "global": wg.global_max_pool2d,
     "global, split": lambda x: wg.global_max_pool2d(x, ties="split"),
+    "masked": lambda x: wg.max_pool2d(x, 3, 2, 1, where=WHERE[0, 0]),
+    "masked minimum": lambda x: wg.min_pool2d(x, 2, where=WHERE),
+    "masked, global": lambda x: wg.global_max_pool2d(x, where=WHERE),
+    "masked, split": lambda x: wg.max_pool2d(x, 2, ties="split", where=WHERE),
 }
 
 

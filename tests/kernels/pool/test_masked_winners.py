@@ -1,17 +1,20 @@
-"""The gradient of a masked maximum or minimum: whole or cut into blocks, and of windows that have no cell left."""
+"""Gradients of a masked maximum or minimum: whole or cut into blocks, of windows with no cell left, and from saved winners."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from support.bits import settled
+from support.guarded import guarded
 from windowgrad import dispatch
 from windowgrad.errors import WindowError
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.pool import blocks
-from windowgrad.kernels.pool.masked import fill
+from windowgrad.kernels.pool.masked import fill, winners
 from windowgrad.kernels.pool.max import entry
+from windowgrad.kernels.runtime import threads
 from windowgrad.ops import OPS, meaning
 from windowgrad.params import Mask, MaxParams, MinParams
 
@@ -106,3 +109,83 @@ def test_a_cell_that_is_left_is_seen_if_it_has_the_value_that_fills_the_others(d
         params.where.array[place] = False
         assert not fill.watched(params, x, x.dtype.type(0))[1]
         params.where.array[place] = True
+
+
+# --- saved winners -----------------------------------------------------------------------------------------------
+
+SAVED = {"max_pool": winners.rules("max"), "min_pool": winners.rules("min")}
+
+
+@pytest.mark.parametrize(
+    ("params", "shape", "dtype", "kind"),
+    [
+        (MaxParams(Sliding((3, 3), 2, 1)), (2, 9, 14), "float32", ((2 * 5 * 7 + 1,), np.uint8)),
+        (MaxParams(Sliding((17, 16), 1)), (2, 40, 40), "float64", ((2 * 24 * 25 + 1,), np.uint16)),
+        (MaxParams(Global(2)), (2, 9, 14), "float32", ((3,), np.int64)),
+        (MaxParams(Global(2), "all"), (2, 9, 14), "float32", None),
+        (MaxParams(Sliding((3, 3)), "split"), (2, 9, 14), "float32", None),
+        (MaxParams(Sliding((3, 3))), (2, 9, 14), "float16", None),
+        (MaxParams(Sliding((3, 3))), (2, 9, 14), "int32", None),
+        (MaxParams(Sliding((3,), 1)), (2, blocks.TABLES + 2), "float32", ((2 * blocks.TABLES + 1,), np.uint8)),
+        (MaxParams(Sliding((3,), 1)), (2, blocks.TABLES + 3), "float32", None),
+    ],
+    ids=str,
+)
+def test_winners_are_saved_of_floats_that_are_not_cut(params, shape, dtype, kind):
+    assert SAVED["max_pool"].saves(params, (shape, np.dtype(dtype))) == kind
+
+
+def broadcast(g):
+    return np.broadcast_to(g[..., :1], g.shape)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, broadcast, np.asfortranarray, np.float64], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", [(2, 3, 12, 20), (12, 20)], ids=str)
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+@pytest.mark.parametrize("name", RECORDS)
+def test_gradients_from_saved_winners_are_those_of_the_mask(name, geometry, shape, layout, small_blocks):
+    """In whatever layout or dtype they are, also where that cuts a call: cells that are left out would win there."""
+    x, where, g = case(geometry, "float32")
+    where, g, rules = where[0, 0] if len(shape) == 2 else where, layout(g), SAVED[name]
+    x[:, :, ::2] += 20 if name == "max_pool" else -20
+    where[..., 4::2, :] = False
+    params = RECORDS[name](geometry, where=Mask(where))
+    for sides in (("start", "end"), ("end", "start")):
+        y, saved = rules.saving(params, guarded(x, sides[0]))
+        assert settled(y) == settled(rules.forward(params, x))
+        assert (saved.shape, saved.dtype) == rules.saves(params, (x.shape, x.dtype))
+        for cells in (guarded(x, sides[1]), np.asfortranarray(x)):
+            (gx,) = rules.vjp(params, cells, g, saved)
+            assert settled(gx) == settled(rules.vjp(params, x, np.ascontiguousarray(g))[0])
+    small_blocks()
+    assert settled(rules.vjp(params, x, g, saved)[0]) == settled(gx)
+
+
+def test_nothing_is_saved_if_a_winner_is_in_doubt():
+    x, where = np.zeros((4, 6), np.float32), np.ones((4, 6), bool)
+    params = MaxParams(Sliding((2, 2), 2), where=Mask(where))
+    assert SAVED["max_pool"].saving(params, x)[1].tolist() == [0] * 7
+    where[:2, :2] = False
+    y, saved = SAVED["max_pool"].saving(params, x - 1)
+    assert (y[0, 0], saved[-1]) == (0, 1)
+    x[2:, 2:4] = -np.inf
+    assert SAVED["max_pool"].saving(params, x)[1] is None
+    with pytest.raises(WindowError, match=r'empty="raise"'):
+        SAVED["max_pool"].saving(replace(params, empty="raise"), x)
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+def test_threads_change_no_bit(geometry, monkeypatch):
+    x, where, g = case(geometry, "float32")
+    params, found = MaxParams(geometry, where=Mask(where)), []
+    monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    for count in (1, 3):
+        monkeypatch.setattr(threads, "chosen", count)
+        y, saved = SAVED["max_pool"].saving(params, x)
+        found.append(
+            [
+                settled(each)
+                for each in (y, saved, *SAVED["max_pool"].vjp(params, x, g, saved), pulled("max_pool", params, x, g))
+            ]
+        )
+    assert found[0] == found[1]

@@ -75,19 +75,32 @@ def filled(params: PoolParams, x: Array, value: Any) -> Array:
 
 def watched(params: PoolParams, x: Array, value: Any) -> tuple[Array, bool]:
     """The same, and whether a cell that is left has the value already."""
-    out, lead = empty(x.shape, x.dtype), params.geometry.split(x.shape)[0]
-    if x.dtype not in VECTORS:
-        every = np.reshape(value, (*lead, *(1,) * params.geometry.rank)) if np.ndim(value) else value
-        left = mask_of(params, x.shape)
-        out[...] = every
-        np.copyto(out, x, where=left)
-        return out, bool(((out == every) & left).any())
+    out = empty(x.shape, x.dtype)
+    if x.dtype in VECTORS:
+        return out, fill(params, x, value, out)
+    lead, left = params.geometry.split(x.shape)[0], mask_of(params, x.shape)
+    every = np.reshape(value, (*lead, *(1,) * params.geometry.rank)) if np.ndim(value) else value
+    out[...] = every
+    np.copyto(out, x, where=left)
+    return out, bool(((out == every) & left).any())
+
+
+def clear(params: PoolParams, x: Array) -> None:
+    """x = 0 where the mask is False."""
+    if x.dtype in VECTORS and x.flags.carray:
+        fill(params, x, 0, x)
+    else:
+        x[~mask_of(params, x.shape)] = 0
+
+
+def fill(params: PoolParams, x: Array, value: Any, out: Array) -> bool:
+    """out = x, with `value` where the mask is False; whether a cell that is left has it. x has vectors; it may be `out`."""
     mask = small_mask(params, x.shape)
     if math.prod(mask.shape[: x.ndim - params.geometry.rank]) > 1:  # it differs from plane to plane
         mask = mask_of(params, x.shape)
     plane = math.prod(x.shape[x.ndim - params.geometry.rank :])
     given = flat(x), flat(mask).view(np.uint8), out.reshape(-1), np.asarray(value, x.dtype).reshape(-1), plane
-    return out, bool(over(fill_planes, given, x.size // max(plane, 1), 2 * x.nbytes))
+    return bool(over(fill_planes, given, x.size // max(plane, 1), 2 * x.nbytes))
 
 
 @kernel

@@ -8,6 +8,7 @@ cell, and a call without such windows, the usual one, needs one pass more than w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +17,9 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, is_float
 from windowgrad.facts import Kernels
 from windowgrad.kernels.arrays import Array, writeable
+from windowgrad.kernels.pool.long_rows import is_long
 from windowgrad.kernels.pool.masked import max_lanes, max_planes, whole_planes
-from windowgrad.kernels.pool.masked.fill import Kind, filled, mask_of, small_mask, watched
+from windowgrad.kernels.pool.masked.fill import Kind, clear, filled, mask_of, small_mask, watched
 from windowgrad.kernels.pool.max import entry as max_entry
 from windowgrad.kernels.pool.min import entry as min_entry
 from windowgrad.params import Mask, MaxParams, no_cell
@@ -87,16 +89,38 @@ def rules(kind: str) -> Kernels:
             y[~seen] = 0
         return y, dy
 
-    def masked_vjp(params: MaxParams, x: Array, g: Array, saved: None = None) -> tuple[Array]:
+    def masked_saves(params: MaxParams, x: Kind) -> Kind | None:
+        """What `masked_saving` saves of arrays of this kind, if it saves anything."""
+        kind = saves(params.plain, x) if params.ties == "first" and x[1] in max_planes.FLOATS else None
+        return None if kind is None or is_long(params.geometry, x[0]) else ((math.prod(kind[0]) + 1,), kind[1])
+
+    def masked_saving(params: MaxParams, x: Array) -> tuple[Array, Array | None]:
+        """The result, and its winners, flat, and behind them whether a window has no cell left; None if some are in doubt."""
         (cells, lost), plain = watched(params, x, loses(x.dtype)), params.plain
-        saved_too = saves(plain, (x.shape, x.dtype)) is not None  # then the winners are found once, with their values
-        y, found = saving(plain, cells) if saved_too else (forward(plain, cells), None)
+        y, found = saving(plain, cells)
+        if (doubt := in_doubt(params, x, y)) is not None:
+            if params.empty == "raise" or lost:
+                doubt = ~left_in(params, x, y.shape)
+            y[doubt] = 0
+        return y, None if lost and doubt is not None else np.append(found, found.dtype.type(doubt is not None))
+
+    def masked_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+        plain, kind = params.plain, saves(params.plain, (x.shape, x.dtype))
+        if saved is not None and kind is not None and max_entry.uses_saved(plain, x, g):
+            (gx,) = vjp(plain, x, g, saved[:-1].reshape(kind[0]))
+            if saved[-1]:
+                clear(params, gx)
+            return (gx,)
+        cells, lost = watched(params, x, loses(x.dtype))
+        y, found = (forward(plain, cells), None) if kind is None else saving(plain, cells)  # if it can, they are found once
         if (doubt := in_doubt(params, x, y)) is None:
             return vjp(plain, cells, g, found)  # type: ignore[no-any-return]
         if params.empty == "raise" or lost:
             seen = left_in(params, x, g.shape)
         if not lost:
-            return (filled(params, *vjp(plain, cells, g, found), 0),)
+            (gx,) = vjp(plain, cells, g, found)
+            clear(params, gx)
+            return (gx,)
         none, dtype = np.zeros((), g.dtype), derivative_of(x.dtype, g.dtype)
         (gx,) = vjp(plain, cells, np.where(doubt, none, g), found)
         mask = np.ascontiguousarray(mask_of(params, x.shape))
@@ -117,7 +141,7 @@ def rules(kind: str) -> Kernels:
 
         return call
 
-    rules = masked_forward, masked_jvp, masked_vjp, masked_with_indices
+    rules = masked_forward, masked_jvp, masked_vjp, masked_with_indices, masked_saving, masked_saves
     return Kernels(*rules, pushing=masked_pushing, prepare=prepare)
 
 
