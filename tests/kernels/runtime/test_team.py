@@ -26,6 +26,12 @@ def count_up(found, first, last):
 
 
 @compiled
+def count_by(found, step, first, last):
+    for i in range(first, last):
+        found[i] += step
+
+
+@compiled
 def note_thread(found, rounds, first, last):
     """Who computes each index; it takes a while."""
     for i in range(first, last):
@@ -174,6 +180,24 @@ def test_a_kernel_that_is_called_again_and_again_gives_what_its_shares_give(coun
     nested = threads.repeated(bits, count, 3)
     threads.run(lambda first, last: [nested(found) for _ in range(first, last)], 4, LARGE)
     assert found.tolist() == [106] * count + [0] * (64 - count)
+
+
+@pytest.mark.parametrize("work", [0, LARGE])
+def test_a_prepared_call_uses_as_many_threads_as_are_wanted_now(work):
+    found = np.zeros(9, np.int64)
+    call = threads.sharing(count_by, (np.int64(2),), 9, work)
+    before = threads.get_num_threads()
+    try:
+        for number in (1, 3, 1, 2, 3):
+            threads.set_num_threads(number)
+            call(found)
+            call(found)
+    finally:
+        threads.set_num_threads(before)
+    threads.forget_helpers()
+    call(found)
+    threads.run(lambda first, last: [call(found) for _ in range(first, last)], 4, LARGE)
+    assert found.tolist() == [30] * 9
 
 
 def test_a_kernel_that_cannot_be_shared_is_called_again_and_again_from_one_thread():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,13 +52,9 @@ def is_whole(geometry: Geometry, shape: tuple[int, ...], by_axes: bool) -> bool:
     return cut_up(geometry, shape, 1, False, False, True) is None
 
 
-def job(chosen: Chosen, work: int) -> Callable[[Array, Array, Array], None]:
-    """The kernel as a function of its three arrays alone, on several threads if `work` bytes are worth it."""
-    kernel, given, count = chosen
-    if threads.is_worth(work):
-        return lambda a, b, c: threads.run(partial(kernel, a, b, c, *given), count, work)
-    given = *given, 0, count
-    return lambda a, b, c: kernel(a, b, c, *given)
+def job(chosen: Chosen, work: int) -> Callable[..., object]:
+    """The kernel as a function of its arrays alone, on several threads if `work` bytes are worth it."""
+    return threads.sharing(*chosen, work)
 
 
 def ready(chosen: Chosen, work: int, shape: tuple[int, ...], dtype: np.dtype[Any], wide: Any = None) -> Ready:
@@ -67,11 +62,12 @@ def ready(chosen: Chosen, work: int, shape: tuple[int, ...], dtype: np.dtype[Any
     new, (kernel, told, count) = maker(shape, dtype), chosen
     given = *told, 0, count
     if threads.is_worth(work) or wide is not None:
+        compute = job(chosen, work)
 
         def share(x: Array, y: Array | None = None) -> Array:
-            y = new(shape, dtype) if y is None else y
-            cells = x.ravel() if wide is None else x.ravel().astype(wide)
-            threads.run(partial(kernel, cells, y.ravel(), *told), count, work)
+            if y is None:
+                y = new(shape, dtype)
+            compute(x.ravel() if wide is None else x.ravel().astype(wide), y.ravel())
             return y
 
         return share
@@ -152,11 +148,11 @@ def paying(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any], kind
     geometry, save, new = params.geometry, saving(params, shape, dtype, kind), maker(shape, dtype)
     (lead, spatial), work = geometry.split(shape), math.prod(shape) * dtype.itemsize
     if isinstance(geometry, Global):
-        planes, split, cells = math.prod(lead), params.ties == "split", math.prod(spatial)
+        pay = job((plane_back, (params.ties == "split", math.prod(spatial)), math.prod(lead)), work)
 
         def pay_planes(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
             found, gx = save(x, False)[1] if saved is None else saved, new(shape, dtype)
-            threads.run(partial(plane_back, x.ravel(), found.ravel(), g.ravel(), gx.ravel(), split, cells), planes, work)
+            pay(x.ravel(), found.ravel(), g.ravel(), gx.ravel())
             return (gx,)
 
         return pay_planes

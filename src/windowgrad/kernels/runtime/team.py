@@ -250,15 +250,18 @@ class Team:
 
     def launch(self, kernel: Any, given: tuple[Any, ...], count: int, shares: int, helpers: int) -> int:
         """The kernel over range(count), cut into shares, with at most so many helpers; what it gave, or-ed."""
-        return self.start(kernel, given, self.job(count, shares, helpers))
+        told, numbers = self.job((), count, shares, helpers)
+        found = kernel(*given, *told) or 0
+        del numbers  # which nobody reads any more
+        return found
 
-    def job(self, count: int, shares: int, helpers: int) -> tuple[Any, int]:
-        """The numbers of a job, and where they are. Nobody writes them, so they serve any number of calls."""
+    def job(self, told: tuple[Any, ...], count: int, shares: int, helpers: int) -> tuple[tuple[Any, ...], Any]:
+        """The last arguments of a kernel that start a job, behind what it is told, and what must live as long as they do.
+
+        Nobody writes the numbers of a job, so they serve any number of calls.
+        """
         numbers = Job(self.run, self.door, count, shares, helpers)
-        return numbers, ctypes.addressof(numbers)
-
-    def start(self, kernel: Any, given: tuple[Any, ...], job: tuple[Any, int]) -> int:
-        return kernel(*given, job[1], entries.JOB) or 0
+        return (*told, ctypes.addressof(numbers), entries.JOB), numbers
 
     def serve(self, calls: spin.Word, seen: int, watching: bool) -> None:
         """Work, until there are calls that were not seen, or nothing to do for a moment; not `watching`: if there is a job."""

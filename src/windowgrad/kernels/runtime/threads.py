@@ -253,28 +253,45 @@ def launched(kernel: Any, given: tuple[Any, ...], count: int, threads: int) -> i
     return pool.team.launch(kernel, given, count, min(count, SHARES * threads), threads - 1)  # type: ignore[no-any-return]
 
 
-def repeated(kernel: Any, count: int, threads: int) -> Callable[..., int]:
+def repeated(kernel: Any, count: int, threads: int, told: tuple[Any, ...] = ()) -> Callable[..., int]:
     """`over` on so many threads, as a function of the first arguments of the kernel, which are of the same types in every call.
 
-    So it is asked once whether threads can share the kernel, and the job is described once.
+    So it is asked once whether threads can share the kernel, and the job is described once. `told` comes behind them.
     """
+    alone = *told, 0, count
     if min(threads, count) < 2:
-        return lambda *given: kernel(*given, 0, count) or 0
+        return lambda *given: kernel(*given, *alone) or 0
     threads, described = min(threads, count), None
 
     def call(*given: Any) -> int:
         nonlocal described
         if state.inside:
-            return kernel(*given, 0, count) or 0
-        team, known = pool.team, described
-        if known is None or known[0] is not team:  # in a forked child there is another one
-            found = launched(kernel, given, count, threads)
+            return kernel(*given, *alone) or 0
+        known = described
+        if known is None or known[0] is not pool.team:  # in a forked child there is another one
+            found = launched(kernel, (*given, *told), count, threads)
             if found is None:
-                return kernel(*given, 0, count) or 0
-            described = pool.team, pool.team.job(count, min(count, SHARES * threads), threads - 1)
+                return kernel(*given, *alone) or 0
+            described = pool.team, *pool.team.job(told, count, min(count, SHARES * threads), threads - 1)
             return found
         pool.call(threads - 1)
-        return team.start(kernel, given, known[1])
+        return kernel(*given, *known[1]) or 0
+
+    return call
+
+
+def sharing(kernel: Any, told: tuple[Any, ...], count: int, work: int) -> Callable[..., object]:
+    """The same on as many threads as `work` bytes are worth and are wanted at the time of a call."""
+    if not is_worth(work):
+        return repeated(kernel, count, 1, told)
+    calls: dict[int | None, Callable[..., int]] = {}
+
+    def call(*given: Any) -> int:
+        found = calls.get(chosen)
+        if found is None:
+            threads = get_num_threads()
+            found = calls[threads] = repeated(kernel, count, threads, told)
+        return found(*given)
 
     return call
 
