@@ -1,10 +1,10 @@
 """Regions that are a whole plane: their maximum, their winners, and the gradient.
 
-For cells that lie plane after plane; where channels are last, `rows` folds them. Eight vectors at a time, in pairs, are compared
-with the greatest so far in four; a plane's rows folded into one, and that one along itself, took two to four times as long.
-Measured on 26 MB in the last cache, where reading takes 0.16 to 0.21 ms: with four vectors at a time 2 to 5 % more, vectors of 64
-bytes 0 to 5 % more, asking memory for what comes 1 or 4 KB later took 1.4 to 2 times as long, and two halves of a plane at a
-time 3 times.
+For cells that lie plane after plane; where channels are last, `rows` folds them. Eight vectors at a time, in pairs, are
+compared with the greatest so far in four; a plane's rows folded into one, and that one along itself, took two to four times as
+long. Measured on 26 MB in the last cache, where reading takes 0.16 to 0.21 ms: four vectors at a time took 2 to 5 % longer,
+vectors of 64 bytes up to 5 %, asking memory for what comes 1 or 4 KB later took 1.4 to 2 times as long, and two halves of a
+plane at a time 3 times.
 
 A winner is written down as twice its place in the plane, and one more if other cells equal it. A plane is read once: piece by
 piece, the greatest cell of each; only in the first piece that has the greatest of all is it looked for. The gradient of a plane
@@ -26,10 +26,10 @@ PIECE = 2048
 
 @helper
 def pairs(x: Any, i: int) -> Any:
-    """The greater lanes of the first two vectors of four and of the last two, and the masks of lanes where they have NaN."""
+    """The greater lanes of two vectors and those four vectors later, and the masks of lanes where one of both is NaN."""
     n = lanes(x)
-    a, b, c, d = load(x, i), load(x, i + n), load(x, i + 2 * n), load(x, i + 3 * n)
-    return larger(a, b), larger(c, d), unordered(a, b), unordered(c, d)
+    a, b, c, d = load(x, i), load(x, i + n), load(x, i + 4 * n), load(x, i + 5 * n)
+    return larger(a, c), larger(b, d), unordered(a, c), unordered(b, d)
 
 
 @helper
@@ -43,7 +43,7 @@ def greatest(x: Any, at: int, cells: int) -> Any:
         i = 4 * n
         while i + 8 * n <= cells:
             e, f, more, some = pairs(x, at + i)
-            g, h, less, few = pairs(x, at + i + 4 * n)
+            g, h, less, few = pairs(x, at + i + 2 * n)
             seen, also = either(seen, either(more, less)), either(also, either(some, few))
             a, b, c, d = larger(a, e), larger(b, f), larger(c, g), larger(d, h)
             i += 8 * n
