@@ -100,8 +100,8 @@ def test_planes_are_taken_together_where_rows_are_short():
     pairs, near, apart = Sliding((2, 2), 2), Sliding((3, 3), 1, 1), Sliding((4, 4), 4)
     assert holds(pairs, 8, 10, 28)
     assert not holds(pairs, 8, 10, 29)
-    assert holds(near, 8, 10, 14)
-    assert not holds(near, 8, 10, 15)
+    assert holds(near, 8, 10, 20)
+    assert not holds(near, 8, 10, 21)
     for bins in (apart, Adaptive((3, 3))):
         assert holds(bins, 8, 10, 16)
         assert not holds(bins, 8, 10, 17)

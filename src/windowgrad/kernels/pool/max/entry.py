@@ -26,6 +26,7 @@ from windowgrad.kernels.pool.max.many_rows import goes_by_axes, max_axes
 from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.max.second import max_rows_for
+from windowgrad.kernels.pool.max.short_rows import fills_vectors, has_short_rows, max_short
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
 from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
@@ -95,8 +96,11 @@ def topper(geometry: Geometry, p: Plan, dtype: Any, planes: int, last: bool = Fa
         return kernel, (least(dtype), p.packed), planes * parts
     if isinstance(geometry, Global):
         return plane_tops, (p.plane_in,), planes
-    if takes_lanes(p, planes, dtype):
+    short = has_short_rows(p, dtype)
+    if takes_lanes(p, planes, dtype) and not (short and fills_vectors(p, dtype)):
         return max_lanes, (np.empty(0, dtype), p.packed, planes), groups_of(planes, dtype.itemsize)
+    if short:
+        return max_short, (least(dtype), p.packed), planes
     near = dtype in (np.float32, np.float64) and is_near(p)
     return max_near if near else max_rows_for(p, dtype), (least(dtype), p.packed), planes * p.pieces
 
