@@ -148,6 +148,6 @@ def mean_run_windows(
                 some = mean_window(x, begin, rows, windows.count[j], line.step * run, run, by, y, at)
                 strange = either(strange, some)
             at += run
-        if anywhere(strange):  # a divisor is at least 1, so a mean is finite where its sum is
+        if anywhere(strange):  # divisors are finite and at least 1: a mean is finite exactly where its sum is
             sum_again(x, y, divisor, col_divisor, piece, rows, windows, run, later(y, piece.at))
     alive(places)

@@ -50,7 +50,7 @@ def mean_second(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, p
                 for j in range(0 if whole else out):
                     by[j] = divided_by * col_divisor[piece.low + j]
             strange, _ = second(x, piece.base, rows, line.width, 0.0, line.taps, -shift, out, by, y, at)
-            if anywhere(strange):  # a divisor is at least 1, so a mean is finite where its sum is
+            if anywhere(strange):  # divisors are finite and at least 1: a mean is finite exactly where its sum is
                 sum_again(x, y, divided_by, col_divisor, piece, rows, windows, 1, later(y, at))
         piece = next_piece(piece, size, line, windows)
     alive(divisors)
