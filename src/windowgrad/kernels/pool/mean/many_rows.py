@@ -2,7 +2,8 @@
 
 For the geometries of `axis_passes.has_many_rows` on planes that are not small (`entry.goes_by_axes`). Along a row, sums are as
 `rows` makes them; rows are added in float64, and kept and divided in the dtype of the sums along a row. In float32 that adds
-three roundings to those along the row: of a kept row, of the whole sum, and of the division.
+three roundings to those along the row: of a kept row, of the whole sum, and of the division. Sums that may be float32, of
+windows a cell apart, are added four output rows at once (`many_fours`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from windowgrad.geometry import Sliding
 from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.pool.axis_passes import AxisBlock, passes
 from windowgrad.kernels.pool.axis_rows import pitch_of, stint_from, sweeping, unpacked_axis
+from windowgrad.kernels.pool.mean.many_fours import goes_by_fours, mean_fours
 from windowgrad.kernels.pool.mean.rows import fold, spans
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import product
@@ -48,13 +50,15 @@ def mean_axes(
 
     Gives the planes of the block in which a sum is not finite; after the first axis, which comes last, a line is a plane.
     """
-    strange = np.zeros(0, np.uint8)
+    strange, fours = np.zeros(0, np.uint8), zero.dtype == np.float32 and goes_by_fours(geometry)
     for each in passes(geometry, spatial, block):
         target = y if each.done else empty((each.size,), zero.dtype)
         rows = divisors[0][block.rows] if each.done else np.ones(len(each.table.start))
         columns = product(divisors[1:]) if each.done else np.ones(each.run)
         strange = np.zeros(each.lines, np.uint8)
-        run(partial(sum_axis, x, target, zero, rows, columns, strange, each.along, each.plan), each.parts, x.nbytes)
+        given = rows, columns, strange, each.along, each.plan
+        kernel = partial(mean_fours, x, target, *given) if fours else partial(sum_axis, x, target, zero, *given)
+        run(kernel, each.parts, x.nbytes)
         x = target
     return np.flatnonzero(strange)
 
