@@ -14,6 +14,7 @@ that stay in a cache, two. Measured for the maximum over 32×64×112×112, windo
 bins of 16 rows took 6.8 ms with all rows in one loop, 3.2 to 4.5 with four rows at a time, 1.8 to 6.8 with two, as the pages
 of memory lay, and 1.8 to 3.5 with one; 8×8 windows 6.5 with all rows, 1.8 with two. On 4×64×112×112, in the cache, one at a
 time took 1.3 times as long as two. Windows that overlap took up to a tenth longer with two than in a loop of their own.
+Rows that are converted as they are read are so by vectors of a tile: of channels last, bins of 16 rows take 0.88 of the time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from windowgrad.kernels.pool.long_spans import most
 from windowgrad.kernels.pool.packed import Rows
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.loops import Combine, Emitter, mask_of
+from windowgrad.kernels.vector.registers import wide
 from windowgrad.kernels.vector.types import constant, kind, vec
 
 COUNTS = (1, 2, 3, 4, 5, 7, 8, 9)  # of rows that have a loop of their own
@@ -49,11 +51,12 @@ def folding(combine: Combine, watch: bool) -> Any:
 
     @intrinsic
     def fold(typing: Any, x: Any, base: Any, rows: Any, width: Any, buffer: Any, at: Any, far: Any) -> Any:
-        v = vec(buffer.dtype)
+        v = vec(buffer.dtype) if x.dtype == buffer.dtype else wide(buffer.dtype)
         looks = watch and kind(v) == "f"
 
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e = Emitter(context, builder, buffer.dtype)
+            e.v, e.n = v, v.lanes
             source, target = (x, args[0]), (buffer, args[4])
             base, width, at, far = args[1], args[3], args[5], args[6]
             places, low, high = (builder.extract_value(args[2], field) for field in range(len(Rows._fields)))
