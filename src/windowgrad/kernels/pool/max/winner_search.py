@@ -4,8 +4,7 @@ For windows that neither `winner_rows` nor `winner_tops` does: cells of which ar
 than two cells apart, and long ones along a single row. A strip of a plane at a time (`winner_strips`). Rows are compared by
 vectors, columns one by one (`column_tops`): a window takes as many steps as it is wide.
 
-Windows along a single row that overlap much are slid over it, with a queue of the cells that may still win: a cell enters and
-leaves it once, whatever the size of the window.
+Windows along a single row that overlap much are slid over it (`winner_slide`).
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.kernels.pool.max.column_tops import column_tops, first_tap, whole
+from windowgrad.kernels.pool.max.winner_slide import room_of, slide, slide_by_vectors
 from windowgrad.kernels.pool.max.winner_strips import strip_of
-from windowgrad.kernels.pool.one_by_one import beats as comes_first
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
-from windowgrad.kernels.vector.ops import address, alive, later
+from windowgrad.kernels.vector.ops import address, alive, lanes, later
 
 OVERLAP = 4
 """From so many windows over a cell on, they are slid over their row."""
@@ -38,27 +37,6 @@ def overlap_much(line: Any, windows: Any) -> Any:
     for j in range(line.out):
         total += windows.count[j]
     return line.step == 1 and total > OVERLAP * line.width
-
-
-@helper
-def slide(x: Any, base: int, out: int, windows: Any, queue: Any, places: Any) -> None:
-    """places = the first greatest cell of each window along one row, −1 if it has none.
-
-    The queue has the cells of a window that no later one beats; the first of them is the winner.
-    """
-    head, tail, cell = 0, 0, 0
-    for j in range(out):
-        places[j], start, end = -1, windows.start[j], windows.start[j] + windows.count[j]
-        if start < end:
-            while cell < end:
-                while tail > head and comes_first(x[base + cell], x[base + queue[tail - 1]]):
-                    tail -= 1
-                queue[tail] = cell
-                tail += 1
-                cell += 1
-            while queue[head] < start:
-                head += 1
-            places[j] = queue[head]
 
 
 @helper
@@ -80,7 +58,7 @@ def look_in_place(x: Any, base: int, windows: Any, j: int) -> int:
 def find_in_place(x: Any, base: int, out: int, windows: Any, queue: Any, places: Any) -> None:
     """The same of all windows along one row; they are slid over it if there is a queue."""
     if len(queue) > 0:
-        slide(x, base, out, windows, queue, places)
+        slide(x, base, 0, out, 0, windows, queue, places)
     else:
         for j in range(out):
             places[j] = look_in_place(x, base, windows, j)
@@ -124,7 +102,8 @@ def winner_search(
     line, windows, _ = unpacked(plan)
     names, wanted = unpacked_names(packed, windows.rows, line.out), len(y) > 0
     count, slid = len(strips), windows.rows == 1 and windows.ptr[1] == 1 and overlap_much(line, windows)
-    cells, queue = 0 if slid else whole(line.width, x), np.empty(line.width if slid else 0, np.int64)
+    by_vectors, queue = slid and line.taps > 0, np.empty(line.width if slid else 0, np.int64)
+    cells = room_of(line, lanes(x)) if by_vectors else 0 if slid else whole(line.width, x)
     tops, rows_with, row_columns = np.empty(cells, like.dtype), np.empty(cells, like.dtype), np.empty(line.out, np.int64)
     spaces = tops, rows_with, row_columns
     x, y, found, columns = address(x), address(y), address(found), address(row_columns)
@@ -135,8 +114,11 @@ def winner_search(
         for row in range(strip.low, strip.high):
             rows = rows_of(windows, row)
             at, to, some = p * names.plane + names.starts[row], (p * windows.rows + row) * line.out, rows.low < rows.high
-            if slid and some:
-                slide(x, base + windows.places[rows.low], line.out, windows, queue, columns)
+            begin = base + windows.places[rows.low] if some else base
+            if by_vectors and some:
+                slide_by_vectors(x, begin, line, windows, least, queue, top, who, columns)
+            elif slid and some:
+                slide(x, begin, 0, line.out, 0, windows, queue, columns)
             elif some:
                 column_tops(x, base, rows, line.width, least, top, who)
             for j in range(line.out):
