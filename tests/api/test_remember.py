@@ -33,6 +33,8 @@ W = np.ones((1, 1, 2, 2), np.float32)
         (lambda: wg.global_avg_pool(X, 1, keepdims=True), lambda: wg.global_avg_pool(X, 1, keepdims=1)),
         (lambda: wg.conv2d(X, W, stride=1), lambda: wg.conv2d(X, W, stride=True)),
         (lambda: wg.conv2d(X, W, groups=1), lambda: wg.conv2d(X, W, groups=1.0)),
+        (lambda: wg.vjp(lambda x: wg.conv2d(x, W), X)[0], lambda: wg.vjp(lambda x: wg.conv2d(x, W, stride=True), X)),
+        (lambda: wg.vjp(lambda x: wg.conv2d(x, W), X)[0], lambda: wg.vjp(lambda x: wg.conv2d(x, W, dilation=1.0), X)),
         (lambda: wg.conv_transpose2d(X, W, padding=(1, 0)), lambda: wg.conv_transpose2d(X, W, padding=(True, 0))),
     ],
 )

@@ -90,8 +90,12 @@ def register(kind: Any) -> None:
 
 def values(name: str, tree: Any) -> tuple[list[Any], Any]:
     """The leaves as arrays, and the structure; the error for a leaf that is not a number names its position."""
-    if type(tree) is tuple and len(tree) == 1 and type(tree[0]) is np.ndarray and tree[0].dtype in PLAIN:  # the usual call
-        return [*tree], _row(1)
+    if type(tree) is tuple and len(tree) <= FEW:
+        for leaf in tree:
+            if type(leaf) is not np.ndarray or leaf.dtype not in PLAIN:
+                break
+        else:  # the usual call
+            return [*tree], _row(len(tree))
     leaves, structure = flatten(tree)
     for leaf in leaves:
         if not (leaf.dtype in PLAIN if type(leaf) is np.ndarray else isinstance(leaf, Tracer)):

@@ -25,7 +25,26 @@ Options = tuple[Any, ...]
 
 def convolving(op: Op, rank: int | None) -> Callable[..., Any]:
     """`compute(x, weight, bias, options, out)`; the options are `stride`, `padding`, `dilation` and `groups`."""
-    return computing(op, lambda x, weight, options: conv_params(kernel_of(rank, weight), *options))
+    kept: dict[Options, tuple[Options, ConvParams]] = {}
+
+    def make(x: Any, weight: Any, options: Options) -> ConvParams:
+        kernel = kernel_of(rank, weight)
+        every = *kernel, *options
+        try:
+            known, params = kept[every]
+            same = all(map(is_, known, every))
+        except Exception:  # as below
+            same = False
+        if same:
+            return params
+        params = conv_params(kernel, *options)
+        if all(map(is_plain, every)):
+            if len(kept) >= KEPT:
+                kept.clear()
+            kept[every] = every, params
+        return params
+
+    return computing(op, make)
 
 
 def transposing(op: Op, rank: int | None) -> Callable[..., Any]:
