@@ -189,3 +189,33 @@ def test_threads_change_no_bit(geometry, monkeypatch):
             ]
         )
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("of", [(2, 3, 12, 20), (3, 1, 20), (1, 1, 12, 20), (12, 20), (20,), ()], ids=str)
+@pytest.mark.parametrize("geometry", [*GEOMETRIES, Sliding((3, 3), 2, 3)], ids=str)
+@pytest.mark.parametrize("name", RECORDS)
+def test_prepared_calls_give_what_others_give_wherever_memory_ends(name, geometry, of):
+    """Also where windows have no cell left, or only infinite ones."""
+    x, where, g = case(geometry, "float32")
+    where = np.ascontiguousarray(where[tuple(0 if n == 1 else slice(None) for n in (*(1,) * (4 - len(of)), *of))]).reshape(of)
+    params, rules = RECORDS[name](geometry), SAVED[name]
+    kinds = (x.shape, x.dtype), (where.shape, where.dtype)
+    save, pull = rules.prepare("saving", params, *kinds), rules.prepare("vjp", params, kinds[0], (g.shape, g.dtype), kinds[1])
+    for mask, cells in ((where, x), (np.ones_like(where), x), (where, np.where(x > 5, np.float32(-np.inf), -x))):
+        masked = replace(params, where=Mask(mask))
+        for side in ("start", "end"):
+            y, saved = save(guarded(mask, side), guarded(cells, side))
+            wanted, wanted_saved = rules.saving(masked, cells)
+            assert settled(y) == settled(wanted) == settled(rules.forward(masked, cells))
+            assert saved is wanted_saved is None or settled(saved) == settled(wanted_saved)
+            found = pull(guarded(mask, side), guarded(cells, side), guarded(g, side), saved)
+            assert settled(found[0]) == settled(rules.vjp(masked, cells, g)[0])
+
+
+def test_only_what_is_saved_is_prepared():
+    kinds = ((2, 9, 14), np.dtype(np.float32)), ((2, 4, 7), np.dtype(np.float32)), ((9, 14), np.dtype(bool))
+    windows = MaxParams(Sliding((2, 2), 2))
+    for rule, of in (("saving", (kinds[0], kinds[2])), ("vjp", kinds)):
+        assert SAVED["max_pool"].prepare(rule, windows, *of) is not None
+        assert SAVED["max_pool"].prepare(rule, replace(windows, ties="all"), *of) is None
+        assert SAVED["max_pool"].prepare(rule, windows, (kinds[0][0], np.dtype(np.float16)), *of[1:]) is None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.arrays import Array, flat
-from windowgrad.kernels.runtime.buffers import empty
+from windowgrad.kernels.runtime.buffers import empty, maker
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.runtime.threads import over
 from windowgrad.kernels.vector.masked import one_by_one
@@ -83,6 +83,22 @@ def watched(params: PoolParams, x: Array, value: Any) -> tuple[Array, bool]:
     out[...] = every
     np.copyto(out, x, where=left)
     return out, bool(((out == every) & left).any())
+
+
+def filling(params: PoolParams, x: Kind, mask: Kind, value: Any) -> Callable[[Array, Array], tuple[Array, bool]]:
+    """`watched` as a function of a mask and contiguous x of these kinds, which have vectors."""
+    (shape, dtype), (lead, spatial) = x, params.geometry.split(x[0])
+    axes = (1,) * (len(shape) - len(mask[0])) + mask[0]
+    full = shape if math.prod(axes[: len(lead)]) > 1 else spatial
+    plane, planes, work = math.prod(spatial), math.prod(lead), 2 * math.prod(shape) * dtype.itemsize
+    new, given = maker(shape, dtype), (np.full(1, value, dtype), plane)
+
+    def call(mask: Array, x: Array) -> tuple[Array, bool]:
+        out = new(shape, dtype)
+        there = flat(np.broadcast_to(mask.reshape(axes if full is shape else axes[len(lead) :]), full)).view(np.uint8)
+        return out, bool(over(fill_planes, (x.ravel(), there, out.ravel(), *given), planes, work))
+
+    return call
 
 
 def clear(params: PoolParams, x: Array) -> None:

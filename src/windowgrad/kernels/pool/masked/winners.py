@@ -17,12 +17,13 @@ import numpy as np
 from windowgrad.dtypes import derivative_of, is_float
 from windowgrad.facts import Kernels
 from windowgrad.kernels.arrays import Array, writeable
+from windowgrad.kernels.pool import small
 from windowgrad.kernels.pool.long_rows import is_long
 from windowgrad.kernels.pool.masked import max_lanes, max_planes, whole_planes
-from windowgrad.kernels.pool.masked.fill import Kind, clear, filled, mask_of, small_mask, watched
+from windowgrad.kernels.pool.masked.fill import Kind, clear, filled, filling, mask_of, small_mask, watched
 from windowgrad.kernels.pool.max import entry as max_entry
 from windowgrad.kernels.pool.min import entry as min_entry
-from windowgrad.params import Mask, MaxParams, no_cell
+from windowgrad.params import Mask, MaxParams, MinParams, no_cell
 
 RULES: dict[str, tuple[Any, Any, Any, Any, Any]] = {
     "max": (max_entry.max_forward, max_entry.max_jvp, max_entry.max_vjp, max_entry.max_with_indices, max_entry.max_pushing),
@@ -127,8 +128,12 @@ def rules(kind: str) -> Kernels:
         (more,) = max_entry.max_vjp(plain, mask, np.where(doubt & seen, g, none))
         return ((gx + more).astype(dtype),)
 
-    def prepare(rule: str, params: MaxParams, *kinds: Kind) -> Callable[[Array, Array], Array] | None:
-        """The forward rule for contiguous arrays of these kinds, if it goes plane by plane; the last kind is the mask's."""
+    def prepare(rule: str, params: MaxParams, *kinds: Kind) -> Callable[..., Any] | None:
+        """The rule for contiguous arrays of these kinds, the last of them the mask's; forward, if it goes plane by plane."""
+        if rule in ("saving", "vjp"):
+            if masked_saves(params, kinds[0]) is None:
+                return None
+            return prepare_saving(params, *kinds) if rule == "saving" else prepare_vjp(params, *kinds)
         take = topping(params, *kinds, least=kind == "min") if rule == "forward" else None
         if take is None:
             return None
@@ -138,6 +143,43 @@ def rules(kind: str) -> Kernels:
             if some_empty and params.empty == "raise":
                 left_in(params.masked_by(Mask(mask)), x, y.shape)
             return y
+
+        return call
+
+    def prepare_saving(params: MaxParams, x: Kind, mask: Kind) -> Callable[[Array, Array], tuple[Array, Array | None]] | None:
+        """`masked_saving`. Where a winner is in doubt, it begins anew."""
+        saved = masked_saves(params, x)
+        if saved is None or small.prepare_max("saving", params, x) is None:
+            return None
+        fill, find = filling(params, x, mask, loses(x[1])), small.saving(params, *x, saved)
+
+        def call(mask: Array, x: Array) -> tuple[Array, Array | None]:
+            cells, lost = fill(mask, x)
+            y, found = find(min_entry.reverse(cells, cells) if kind == "min" else cells)
+            if isinstance(params, MinParams):
+                min_entry.turned_back(params, x, y)
+            if (doubt := in_doubt(params, x, y)) is not None:
+                if lost or params.empty == "raise":
+                    return masked_saving(params.masked_by(Mask(mask)), x)
+                y[doubt] = 0
+            found[-1] = doubt is not None
+            return y, found
+
+        return call
+
+    def prepare_vjp(params: MaxParams, x: Kind, g: Kind, mask: Kind) -> Callable[..., tuple[Array]] | None:
+        """`masked_vjp` from what was saved."""
+        pay = small.prepare_max("vjp", params, x, g)
+        if pay is None:
+            return None
+
+        def call(mask: Array, x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+            if saved is None:
+                return masked_vjp(params.masked_by(Mask(mask)), x, g)
+            (gx,) = pay(x, g, saved[:-1])
+            if saved[-1]:
+                clear(params.masked_by(Mask(mask)), gx)
+            return (gx,)
 
         return call
 
