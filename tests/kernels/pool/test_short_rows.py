@@ -7,10 +7,13 @@ from support.exact import same_bits
 from support.guarded import exact_memory, guarded
 from windowgrad.geometry import Adaptive, Sliding
 from windowgrad.kernels.pool.layout import planned_for
+from windowgrad.kernels.pool.masked import max_planes, winners
+from windowgrad.kernels.pool.masked import max_short as masked_short
 from windowgrad.kernels.pool.max import entry
 from windowgrad.kernels.pool.max.lanes import max_lanes
 from windowgrad.kernels.pool.max.short_rows import has_short_rows, max_short
-from windowgrad.params import MaxParams
+from windowgrad.ops import MEANINGS
+from windowgrad.params import Mask, MaxParams, MinParams
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 SHORT = [  # geometry, plane
@@ -92,6 +95,8 @@ def test_rows_are_short_between_one_vector_and_some():
     assert not holds(Adaptive((3, 3)), 9, 20)
     assert holds(Sliding((1, 1), 1), 256, 16)
     assert not holds(Sliding((1, 1), 1), 257, 16)
+    assert holds(Sliding((9, 1), (9, 1)), 1024, 16)
+    assert not holds(Sliding((9, 1), (9, 1)), 1025, 16)  # threads share the rows of larger planes
 
 
 def test_channels_that_stand_last_are_compared_otherwise():
@@ -114,3 +119,42 @@ def test_several_planes_at_once_go_before_short_rows_that_fill_vectors_badly():
             assert entry.topper(window, plan_of(window, 8, 9, width), FLOAT32, 8)[0] is kernel, (window, width)
             if width > 15:
                 assert entry.topper(window, plan_of(window, 7, 9, width), FLOAT32, 7)[0] is max_short
+
+
+# --- with a mask -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize("case", SHORT, ids=lambda case: f"{case[0]} on {case[1]}")
+def test_masked_planes_have_the_bits_of_planes_taken_row_by_row_wherever_memory_ends(case, dtype):
+    geometry, plane = case
+    x, rng = planes_of((5, *plane), dtype), np.random.default_rng(1)
+    x[4, ..., :9] = -np.inf
+    own, one = rng.random(x.shape) < 0.5, rng.random(plane) < 0.6
+    own[0], own[2] = False, True
+    for where in (own, one):
+        kinds = (x.shape, x.dtype), (where.shape, where.dtype)
+        for name, params, least in (("max", MaxParams(geometry), False), ("min", MinParams(geometry), True)):
+            spec = next(op for op in MEANINGS if op.name == f"{name}_pool")
+            wanted = spec.forward(params.masked_by(Mask(where)), x).astype(dtype)
+            if (take := masked_short.topping(params, *kinds, least)) is not None:
+                y, empty = take(x, where)
+                rows, also_empty = max_planes.topping(params, *kinds, least)(x, where)
+                assert same_bits(y, rows)
+                assert empty == also_empty
+            with exact_memory():
+                for edge in ("start", "end"):
+                    there = params.masked_by(Mask(guarded(where, edge)))
+                    assert same_bits(winners.rules(name).forward(there, guarded(x, edge)), wanted)
+
+
+def test_masked_planes_are_taken_so_unless_rows_are_long_or_near():
+    def holds(geometry, *plane, dtype=FLOAT32):
+        return masked_short.has_masked_rows(plan_of(geometry, *plane), dtype)
+
+    assert holds(Sliding((2, 2), 2), 9, 16)
+    assert holds(Sliding((2, 2), 2), 9, 48)
+    assert not holds(Sliding((2, 2), 2), 9, 49)
+    assert holds(Sliding((2, 2), 2), 9, 24, dtype=FLOAT64)
+    assert not holds(Sliding((2, 2), 2), 9, 25, dtype=FLOAT64)
+    assert not holds(Sliding((3, 3), 1, 1), 9, 16)

@@ -105,6 +105,17 @@ def fill(a: Any, low: int, high: int, value: Any) -> None:
         a[i] = value
 
 
+@helper
+def clear_holes(y: Any, at: int, line: Any, windows: Any) -> None:
+    """The outputs of a plane that see no cell are 0; the first of all stands at `at`."""
+    for r in range(windows.rows):
+        if windows.ptr[r] == windows.ptr[r + 1]:
+            fill(y, at + r * line.out, at + (r + 1) * line.out, 0)
+        for j in range(line.out):
+            if windows.count[j] == 0:
+                y[at + r * line.out + j] = 0
+
+
 @intrinsic
 def wipe(typing: Any, a: Any, low: Any, high: Any) -> Any:
     """a[low:high] = 0 by the C library, which writes much memory past the caches."""

@@ -29,7 +29,7 @@ from windowgrad.kernels.pool.max.lanes import (
     whole_windows,
 )
 from windowgrad.kernels.pool.packed import unpacked
-from windowgrad.kernels.pool.row_pieces import Piece, fill
+from windowgrad.kernels.pool.row_pieces import Piece, clear_holes
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.ops import address, alive, anywhere, either, equal, lanes, load, splat
 from windowgrad.kernels.vector.transpose import turn_in
@@ -55,17 +55,6 @@ def has_value(given: Any, size: int, value: Any) -> Any:
     for i in range(0, size * n, n):
         seen = either(seen, equal(load(given, i), wanted))
     return anywhere(seen)
-
-
-@helper
-def clear_holes(y: Any, at: int, line: Any, windows: Any) -> None:
-    """The outputs of a plane that see no cell, whatever the mask, are 0."""
-    for r in range(windows.rows):
-        if windows.ptr[r] == windows.ptr[r + 1]:
-            fill(y, at + r * line.out, at + (r + 1) * line.out, 0)
-        for j in range(line.out):
-            if windows.count[j] == 0:
-                y[at + r * line.out + j] = 0
 
 
 def lanes_kernel(turned: bool) -> Any:

@@ -19,7 +19,7 @@ from windowgrad.facts import Kernels
 from windowgrad.kernels.arrays import Array, writeable
 from windowgrad.kernels.pool import small
 from windowgrad.kernels.pool.long_rows import is_long
-from windowgrad.kernels.pool.masked import max_lanes, max_planes, whole_planes
+from windowgrad.kernels.pool.masked import max_lanes, max_planes, max_short, whole_planes
 from windowgrad.kernels.pool.masked.fill import Kind, clear, filled, filling, mask_of, small_mask, watched
 from windowgrad.kernels.pool.max import entry as max_entry
 from windowgrad.kernels.pool.min import entry as min_entry
@@ -188,7 +188,7 @@ def rules(kind: str) -> Kernels:
 
 
 def topping(params: MaxParams, x: Kind, mask: Kind, *, least: bool) -> Callable[[Array, Array], tuple[Array, bool]] | None:
-    ways = whole_planes.topping, max_lanes.topping, max_planes.topping
+    ways = whole_planes.topping, max_short.topping, max_lanes.topping, max_planes.topping
     return next((take for way in ways if (take := way(params, x, mask, least)) is not None), None)
 
 

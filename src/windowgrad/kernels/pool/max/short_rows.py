@@ -19,7 +19,7 @@ as long.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -29,7 +29,7 @@ from windowgrad.kernels.pool.max.rows import has_negative_zero, look_again
 from windowgrad.kernels.pool.near_rows import Watch, is_near, put, reading, wide_emitter
 from windowgrad.kernels.pool.packed import Rows, unpacked
 from windowgrad.kernels.pool.plan import Plan
-from windowgrad.kernels.pool.row_pieces import Piece
+from windowgrad.kernels.pool.row_pieces import Piece, clear_holes
 from windowgrad.kernels.pool.window_spans import DIRECT
 from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.loops import Emitter, larger
@@ -40,8 +40,8 @@ from windowgrad.kernels.vector.types import first_lanes, lane_order, spread
 LEAST, NEXT, NEAR, SECOND = 64, 192, 128, 224
 """The least bytes of a row, and the most for windows one cell apart, those among them that `near` does, and two cells apart."""
 
-SPACE = 1 << 14
-"""The most bytes of a buffer."""
+PLANE, SPACE = 1 << 16, 1 << 14
+"""The most bytes of a plane, which one thread computes, and of a buffer."""
 
 COUNTS = (1, 2, 3)
 """Numbers of rows of a window, and of its columns, that have a loop of their own."""
@@ -160,8 +160,8 @@ def has_short_rows(p: Plan, dtype: Any) -> bool:
         return False
     most = SECOND if p.stride == 2 else NEAR if is_near(p) else NEXT
     size = max(p.before + p.width, (p.out - 1) * p.stride + (p.kernel - 1) * p.step + 1)
-    width = p.width * int(dtype.itemsize)
-    return LEAST <= width <= most and p.outer * size * int(dtype.itemsize) <= SPACE
+    width, plane, space = (count * int(dtype.itemsize) for count in (p.width, p.plane_in, p.outer * size))
+    return LEAST <= width <= most and plane <= PLANE and space <= SPACE
 
 
 def fills_vectors(p: Plan, dtype: Any) -> bool:
@@ -177,33 +177,60 @@ def look_at_plane(x: Any, y: Any, base: int, at: int, everywhere: bool, line: An
         look_again(x, y, Piece(at + r * line.out, 0, line.out, r, base), everywhere, windows)
 
 
+class Tops(NamedTuple):
+    """Rows of a plane that were compared, `pitch` numbers apart, with padding beside them; `holes` as `has_holes`."""
+
+    rows: Any
+    pitch: int
+    holes: bool
+
+
+@helper
+def has_holes(line: Any, windows: Any) -> Any:
+    """Whether a window has no cell."""
+    holes = False
+    for r in range(windows.rows):
+        holes |= windows.ptr[r] == windows.ptr[r + 1]
+    for j in range(line.out):
+        holes |= windows.count[j] == 0
+    return holes
+
+
+@helper
+def room_for_tops(line: Any, windows: Any, n: int, least: Any, x: Any) -> Any:
+    """(memory that must live as long, `Tops`): full of padding. The cells of a row begin with a line of the cache."""
+    size = max(line.before + line.width, (line.out - 1) * line.stride + (line.taps - 1) * line.step + 1)
+    pitch = (size + n - 1) // n * n
+    space = np.full(
+        windows.rows * pitch + (line.stride + 1) * n + size, least, x.dtype
+    )  # behind the last row, vectors are read
+    begin = np.int64(space.ctypes.data) // space.itemsize + line.before
+    return space, Tops(later(address(space), (n - begin % n) % n), pitch, has_holes(line, windows))
+
+
+@helper
+def top_plane(x: Any, base: int, y: Any, at: int, least: Any, tops: Any, everything: Any, line: Any, windows: Any) -> None:
+    """The outputs of one plane; `everything` is all of it as one row."""
+    rows, out, pitch = windows.rows, line.out, tops.pitch
+    nan = tops_across(x, base, windows.ptr, windows.places, rows, line.width, least, later(tops.rows, line.before), pitch)
+    if line.stride == 1:
+        zeros = side_by_side(tops.rows, pitch, rows, line.taps, line.step, later(y, at), out)
+    else:
+        zeros = each_second(tops.rows, pitch, rows, line.taps, line.step, later(y, at), out)
+    if nan != 0 or (zeros != 0 and has_negative_zero(x, base, everything, windows.plane)):
+        look_at_plane(x, y, base, at, nan != 0, line, windows)
+
+
 @unrolled_kernel
 def max_short(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """The planes `first` to `last`."""
     line, windows, _ = unpacked(plan)
-    n, out, rows, plane = wide_lanes(x), line.out, windows.rows, windows.plane
-    size = max(line.before + line.width, (out - 1) * line.stride + (line.taps - 1) * line.step + 1)
-    pitch, holes, zero = (size + n - 1) // n * n, False, np.zeros(1, np.int64)
-    space = np.full(rows * pitch + (line.stride + 1) * n + size, least, x.dtype)  # behind the last row, vectors are read too
-    skip = (-(space.ctypes.data // space.itemsize) - line.before) % n  # so cells of a row begin with a line of the cache
-    x, y, tops, everything = address(x), address(y), later(address(space), skip), Rows(address(zero), 0, 1)
-    for r in range(rows):
-        holes |= windows.ptr[r] == windows.ptr[r + 1]
-    for j in range(out):
-        holes |= windows.count[j] == 0
+    (space, tops), zero = room_for_tops(line, windows, wide_lanes(x), least, x), np.zeros(1, np.int64)
+    x, y, everything = address(x), address(y), Rows(address(zero), 0, 1)
     for p in range(first, last):
-        base, at = p * plane, p * rows * out
-        nan = tops_across(x, base, windows.ptr, windows.places, rows, line.width, least, later(tops, line.before), pitch)
-        if line.stride == 1:
-            zeros = side_by_side(tops, pitch, rows, line.taps, line.step, later(y, at), out)
-        else:
-            zeros = each_second(tops, pitch, rows, line.taps, line.step, later(y, at), out)
-        if nan != 0 or (zeros != 0 and has_negative_zero(x, base, everything, plane)):
-            look_at_plane(x, y, base, at, nan != 0, line, windows)
-        if holes:
-            for r in range(rows):
-                for j in range(out):
-                    if windows.ptr[r] == windows.ptr[r + 1] or windows.count[j] == 0:
-                        y[at + r * out + j] = 0
+        at = p * windows.rows * line.out
+        top_plane(x, p * windows.plane, y, at, least, tops, everything, line, windows)
+        if tops.holes:
+            clear_holes(y, at, line, windows)
     alive(space)
     alive(zero)
