@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from windowgrad.kernels.vector.types import Vec, kind, llvm, spread
+from windowgrad.kernels.vector.types import Vec, kind, llvm, read, spread
 
 
 def _shuffle(name: str, doc: str, lanes: Callable[[int], list[int]]) -> Any:
@@ -51,6 +51,25 @@ def each_twice(typing: Any, x: Any) -> Any:
     v = Vec(x.dtype, 2 * x.lanes)
     order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), [lane // 2 for lane in range(v.lanes)])
     return v(x), lambda context, builder, signature, args: builder.shuffle_vector(args[0], args[0], order)
+
+
+@intrinsic
+def mixed(typing: Any, a: Any, b: Any) -> Any:
+    """a[0], b[0], a[1], b[1], …: twice as many lanes."""
+    v = Vec(a.dtype, 2 * a.lanes)
+    order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), [lane // 2 + a.lanes * (lane % 2) for lane in range(v.lanes)])
+    return v(a, b), lambda context, builder, signature, args: builder.shuffle_vector(*args, order)
+
+
+@intrinsic
+def load_half(typing: Any, a: Any, i: Any, like: Any) -> Any:
+    """a[i], a[i + 1], …, half as many as the vector `like` has lanes."""
+    v = Vec(a.dtype, like.lanes // 2)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read(context, builder, a, args[0], args[1], v)
+
+    return v(a, types.intp, like), emit
 
 
 @intrinsic

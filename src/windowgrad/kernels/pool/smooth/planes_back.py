@@ -19,6 +19,7 @@ from windowgrad.kernels.pool.smooth.cells import weigh_around
 from windowgrad.kernels.pool.smooth.planes import ROOM, add_rows, most_rows, spans
 from windowgrad.kernels.pool.smooth.results import divide_narrow, divide_plane, some
 from windowgrad.kernels.pool.smooth.side_by_side import never_back, paired_back
+from windowgrad.kernels.pool.smooth.stride_two import two_apart_back
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import add, address, alive, lanes, later, load, multiply, splat, store, store_part
@@ -131,41 +132,32 @@ def products(e: Any, spread: Any, count: int, gx: Any, at: int) -> None:
 def backward_kernel(along: Any, padded_rows: bool, at_once: Any = never_back) -> Any:
     """The kernel for windows whose gradients are spread along a row by `along`, into rows with or without their padding.
 
-    `at_once` may make the gradients of a narrow plane by itself; it says whether it did.
+    `at_once` may make the gradients of a plane whose cells are in reach by itself; it says whether it did.
     """
-    tries = at_once is not never_back
 
     @kernel
     def smooth_planes_back(x: Any, g: Any, gx: Any, saved: Any, pad: Any, scale: Any, plan: Any, first: int, last: int) -> int:
         """The gradient of the planes first to last from the saved sums; gives how many have no middle, or are not sound."""
-        line, windows, _ = unpacked(plan)
+        line, windows, apart = unpacked(plan)
         width, height, plane, n = line.width, windows.rows, windows.plane, lanes(saved)
         size, rows, reach = height * width, plane // line.out, max(line.before + width, line.out * line.stride)
-        apart, shift = (reach, line.before) if padded_rows else (width, 0)
+        shift = line.before if padded_rows else 0
         wide = (line.taps - 1) * line.step + reach + (line.stride + 3) * n if line.taps else 0
         # weights | what is spread to each cell | gradients divided by sums | rows set apart | rows spread
         to_t, to_q, to_buffer = size + ROOM, 2 * size + 2 * ROOM, 2 * size + plane + 3 * ROOM
         to_u = to_buffer + most_rows(wide, rows) * wide + ROOM
-        space = np.empty(to_u + rows * apart + ROOM)
+        space = np.empty(to_u + (rows + 1) * apart + ROOM)
         w = address(space)
         t, q, buffer, u = later(w, to_t), later(w, to_q), later(w, to_buffer), later(w, to_u)
         clear(buffer, 0, to_u - to_buffer + (rows * apart if padded_rows else 0))
         x, g, gx, sums, by = address(x), address(g), address(gx), address(saved), address(scale)
         hard, in_place = 0, height == 1 and rows == 1 and windows.ptr[1] == 1  # the one row is seen as it is
         for p in range(first, last):
-            sound = (
-                tries
-                and lanes(x) > n
-                and len(pad) == 0
-                and divide_narrow(later(g, p * plane), later(sums, p * plane), q, plane)
-            )
-            if sound and at_once(line, windows, later(x, p * size), q, later(gx, p * size), by):
+            given, pulled, total, found = later(x, p * size), later(g, p * plane), later(sums, p * plane), later(gx, p * size)
+            if at_once(line, windows, given, pulled, total, u, apart, found, by):
                 continue
-            middle, is_narrow = weigh_around(later(x, p * size), w, size, by, len(pad) > 0, None, 0)
-            if is_narrow:
-                sound = divide_narrow(later(g, p * plane), later(sums, p * plane), q, plane)
-            else:
-                sound = divide_plane(later(g, p * plane), later(sums, p * plane), q, plane)
+            middle, is_narrow = weigh_around(given, w, size, by, len(pad) > 0, None, 0)
+            sound = divide_narrow(pulled, total, q, plane) if is_narrow else divide_plane(pulled, total, q, plane)
             hard += middle != middle or not sound
             along(line, windows, rows, q, buffer, wide, u, apart)
             for i in range(0 if in_place else height):
@@ -174,7 +166,7 @@ def backward_kernel(along: Any, padded_rows: bool, at_once: Any = never_back) ->
                     clear(t, i * width, (i + 1) * width)
                 else:
                     add_rows(later(u, shift), seen, width, t, i * width)
-            products(w, later(u, shift) if in_place else t, size, gx, p * size)
+            products(w, later(u, shift) if in_place else t, size, found, 0)
         alive(space)
         return hard
 
@@ -183,6 +175,7 @@ def backward_kernel(along: Any, padded_rows: bool, at_once: Any = never_back) ->
 
 unlike_planes_back, tiled_planes_back = backward_kernel(spread_unlike, False), backward_kernel(spread_tiles, True)
 paired_planes_back = backward_kernel(spread_tiles, True, paired_back)
+two_apart_planes_back = backward_kernel(spread_taps, False, two_apart_back)
 planes_of_taps_back, planes_of_many_taps_back = backward_kernel(spread_taps, False), backward_kernel(spread_many_taps, False)
 
 

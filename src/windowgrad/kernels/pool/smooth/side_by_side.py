@@ -22,7 +22,7 @@ from windowgrad.kernels.pool.kept import kept, kept_part
 from windowgrad.kernels.pool.packed import rows_of
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.smooth.cells import NARROW_MAGNITUDE, NARROW_REACH, POWER, POWER_REST
-from windowgrad.kernels.pool.smooth.results import put, some
+from windowgrad.kernels.pool.smooth.results import divide_narrow, put, some
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.exp_log import narrow_weight
 from windowgrad.kernels.vector.masked import one_by_one
@@ -95,14 +95,16 @@ def paired_short(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any,
     return not anywhere(greater(worst, bits(reach)))
 
 
-def paired_back(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any) -> Any:
-    """gx = the gradients of a plane from the entries q of its outputs, if it is narrow; says whether it is."""
+def paired_back(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, apart: Any, gx: Any, by: Any) -> Any:
+    """gx = the gradients of a plane, if it is narrow and sound; says whether it is. q is memory for it."""
 
 
 @overload(paired_back, strict=False)
-def typed_paired_back(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any) -> Any:
-    def in_float32(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any) -> Any:
+def typed_paired_back(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, apart: Any, gx: Any, by: Any) -> Any:
+    def in_float32(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, apart: Any, gx: Any, by: Any) -> Any:
         n, width = wide_lanes(x), line.width
+        if not divide_narrow(g, sums, q, windows.plane):
+            return False
         if width < n:
             return paired_short_back(line, windows, x, q, gx, by)
         cells = load_wide(x, 0)
@@ -142,7 +144,7 @@ def refuse(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start
     return False
 
 
-def refuse_back(line: Any, windows: Any, x: Any, q: Any, gx: Any, by: Any) -> Any:
+def refuse_back(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, apart: Any, gx: Any, by: Any) -> Any:
     return False
 
 

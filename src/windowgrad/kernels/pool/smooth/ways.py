@@ -15,11 +15,13 @@ from windowgrad.kernels.pool.smooth.planes_back import (
     planes_of_many_taps_back,
     planes_of_taps_back,
     tiled_planes_back,
+    two_apart_planes_back,
     unlike_planes_back,
     whole_planes_back,
 )
 from windowgrad.kernels.pool.smooth.row_in_pieces import is_long_row
 from windowgrad.kernels.pool.smooth.side_by_side import is_side_by_side
+from windowgrad.kernels.pool.smooth.stride_two import is_two_apart, row_of_quotients
 from windowgrad.kernels.pool.window_spans import DIRECT
 
 WASTE = 4
@@ -48,6 +50,8 @@ def backward_way(p: Plan) -> Any | None:
         return unlike_planes_back
     if is_side_by_side(p):
         return paired_planes_back
+    if is_two_apart(p):
+        return two_apart_planes_back
     return tiled_planes_back if is_tiled(p) else planes_of_taps_back if p.kernel <= DIRECT else planes_of_many_taps_back
 
 
@@ -58,7 +62,9 @@ def is_tiled(p: Plan) -> bool:
 
 def row_of(p: Plan) -> int:
     """The entries of an output row spread along its cells: with the padding where windows are side by side."""
-    return max(p.before + p.width, p.out * p.stride) if is_tiled(p) else p.width
+    if is_tiled(p):
+        return max(p.before + p.width, p.out * p.stride)
+    return max(p.width, row_of_quotients(p)) if is_two_apart(p) else p.width
 
 
 def taps_of(p: Plan) -> int:
@@ -89,4 +95,4 @@ def packed_backward(p: Plan) -> Array:
     """The rows of the spread gradient that each row of cells sees."""
     p = as_row(p)
     places = p.back_rows // p.out * row_of(p)
-    return packed(p.line, p.plane_in // p.width, p.plane_out, p.piece, p.back_ptr, places, p.start, p.count)
+    return packed(p.line, p.plane_in // p.width, p.plane_out, row_of(p), p.back_ptr, places, p.start, p.count)
