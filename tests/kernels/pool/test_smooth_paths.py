@@ -106,6 +106,17 @@ def test_tangents_of_any_size_lose_nothing_beside_large_and_small_weights(size):
         check_derivatives(SmoothParams(geometry, 1), x, dx, g, 100 * mpmath.mpf(2) ** -53)
 
 
+@pytest.mark.parametrize("power", [-149, -126, -121, -120, -119, -60, 0, 60, 100, 127])
+def test_gradients_of_any_size_are_within_four_roundings_where_windows_are_side_by_side(power):
+    """Their quotients by sums from e⁻⁶⁰ to e⁶⁰ may be beyond the range of a float32, of which two are multiplied."""
+    x = rng.uniform(-60, 60, (3, 2, 32)).astype(np.float32)
+    x[1:] /= [[[1]], [[60]]]
+    dx, g = rng.standard_normal(x.shape).astype(np.float32), (rng.uniform(-1, 1, (3, 1, 16)) * 2.0**power).astype(np.float32)
+    g[:, :, 3] = 0
+    for one, pushed, pulled in zip(x, dx, g, strict=True):
+        check_derivatives(SmoothParams(Sliding((2, 2), 2), 1), one, pushed, pulled, 4 * mpmath.mpf(2) ** -24)
+
+
 @pytest.mark.parametrize("beta", [2, -3])
 @every_geometry
 def test_in_float64_both_paths_are_one_function(geometry, beta, monkeypatch):

@@ -33,6 +33,21 @@ mixed_high = _shuffle(
 )
 
 
+def _twice(name: str, doc: str, first: int) -> Any:
+    """An intrinsic that has every second lane twice."""
+
+    def typed(typing: Any, x: Any) -> Any:
+        order = ir.Constant(ir.VectorType(ir.IntType(32), x.lanes), [lane // 2 * 2 + first for lane in range(x.lanes)])
+        return x(x), lambda context, builder, signature, args: builder.shuffle_vector(args[0], args[0], order)
+
+    typed.__name__, typed.__doc__ = name, doc
+    return intrinsic(typed)
+
+
+even_twice = _twice("even_twice", "x[0], x[0], x[2], x[2], …", 0)
+odd_twice = _twice("odd_twice", "x[1], x[1], x[3], x[3], …", 1)
+
+
 @intrinsic
 def pair_sums(typing: Any, x: Any) -> Any:
     """x[0] + x[1], x[2] + x[3], …: half as many lanes."""

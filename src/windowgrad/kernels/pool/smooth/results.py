@@ -188,30 +188,40 @@ def divide_plane(g: Any, sums: Any, q: Any, count: int) -> Any:
     return not anywhere(wrong)
 
 
+@helper
+def narrow_inverses(g: Any, sums: Any, q: Any, i: int, count: int) -> Any:
+    """(float32 gradients, sums, what these lack of one when multiplied by 1/sum, 1/sum as float32) from i on.
+
+    q[i:count] may be written. One step of Newton's makes 1/sum better, as what it lacks is squared, to 2⁻⁴⁶.
+    """
+    if count - i < lanes(g):  # the last ones are read where there is room behind them
+        for k in range(i, count):
+            one_by_one()
+            q[k] = sums[k]
+        sums = q
+    total, rough = load_beside(sums, i, g), divide(splat(g, 1.0), load_as(sums, i, g))
+    lacks = fma(subtract(splat(total, 0.0), total), convert(rough, q), splat(total, 1.0))
+    return some(g, i, count - i, g), total, lacks, rough
+
+
 def divide_narrow(g: Any, sums: Any, q: Any, count: int) -> Any:
     """The same for a narrow plane.
 
-    Quotients of float32 gradients are sound if these are finite. 1/sum is a float32, made better by one step of Newton's:
-    what it lacks is squared, to 2⁻⁴⁶. A division of float64 took a third of the time of windows with stride 1.
+    Quotients of float32 gradients are sound if these are finite. A division of float64 took a third of the time of windows with
+    stride 1.
     """
 
 
 @overload(divide_narrow, strict=False)
 def typed_divide_narrow(g: Any, sums: Any, q: Any, count: Any) -> Any:
     def in_float32(g: Any, sums: Any, q: Any, count: Any) -> Any:
-        n, one, worst = lanes(g), splat(g, 1.0), masked(bits(splat(g, 0.0)), 0)
-        for i in range(0, count, n):
+        worst = masked(bits(splat(g, 0.0)), 0)
+        for i in range(0, count, lanes(g)):
             one_by_one()
-            if count - i < n:  # the last ones are read where there is room behind them
-                for k in range(i, count):
-                    one_by_one()
-                    q[k] = sums[k]
-                sums = q
-            total, given = load_beside(sums, i, g), some(g, i, count - i, g)
-            rough = convert(divide(one, load_as(sums, i, g)), q)
-            inverse = fma(rough, fma(subtract(splat(total, 0.0), total), rough, splat(total, 1.0)), rough)
+            given, total, lacks, short = narrow_inverses(g, sums, q, i, count)
+            rough = convert(short, q)
             worst = larger(worst, masked(bits(given), NARROW_MAGNITUDE))
-            amount = multiply(convert(given, q), inverse)
+            amount = multiply(convert(given, q), fma(rough, lacks, rough))
             store(q, i, select(equal(total, splat(total, 0.0)), splat(total, 0.0), amount))
         return not anywhere(greater(worst, splat(worst, NARROW_FINITE)))
 

@@ -39,11 +39,11 @@ PIECE = 2048
 """The cells of a piece of a row."""
 
 MARGIN = 8
-"""Zeros before a row of q; no cell is seen by more windows."""
+"""Zeros before a row of q: a vector of them."""
 
 
 def is_two_apart(p: Plan) -> bool:
-    """Whether windows along a row overlap, and have their cells side by side and a stride of 2."""
+    """Whether windows along a row have three columns side by side and a stride of 2."""
     return p.kernel == 3 and p.stride == 2 and p.step == 1
 
 
