@@ -248,6 +248,13 @@ def narrow_weight(typing: Any, x: Any, power: Any, rest: Any) -> Any:
 
 
 @intrinsic
+def first_weight(typing: Any, x: Any, power: Any, rest: Any) -> Any:
+    """`narrow_weight` of float32, `exact_weight` of float64."""
+    weight = _narrow_weight if x.dtype == types.float32 else _exact_weight
+    return x(x, power, rest), lambda context, builder, sig, args: _written(weight, sig, args, builder)
+
+
+@intrinsic
 def narrow_value(typing: Any, total: Any, log: Any, log_rest: Any, inverse: Any, inverse_rest: Any) -> Any:
     """log(total)/β of a normal float32 > 0, and 0 of 0; log 2/β and 1/β are given as sums of two float32.
 

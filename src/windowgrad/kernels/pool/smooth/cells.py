@@ -121,21 +121,6 @@ def typed_weights(x: Any, gap: Any, by: Any) -> Any:
     return quick if x.dtype == types.float32 else exact
 
 
-def first_weight(cells: Any, power: Any, rest: Any) -> Any:
-    """The weight against 0 in the dtype of the cells, that of narrow planes for float32."""
-
-
-@overload(first_weight, strict=False)
-def typed_first_weight(cells: Any, power: Any, rest: Any) -> Any:
-    def narrow(cells: Any, power: Any, rest: Any) -> Any:
-        return narrow_weight(cells, power, rest)
-
-    def exact(cells: Any, power: Any, rest: Any) -> Any:
-        return exact_weight(cells, power, rest)
-
-    return narrow if cells.dtype == types.float32 else exact
-
-
 @helper
 def weigh_plane(x: Any, e: Any, size: int, middle: float, by: Any, mask: Any, start: int) -> Any:
     """e = the weights of a plane; says whether all of its cells are in reach."""

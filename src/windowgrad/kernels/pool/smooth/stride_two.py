@@ -26,10 +26,10 @@ from windowgrad.kernels.pool.smooth.cells import (
     POWER,
     POWER_REST,
     REACH,
-    first_weight,
 )
 from windowgrad.kernels.pool.smooth.results import divide_narrow, divide_plane
 from windowgrad.kernels.runtime.jit import helper
+from windowgrad.kernels.vector.exp_log import first_weight
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import add, anywhere, fma, greater, lanes, larger, later, splat, store
 from windowgrad.kernels.vector.registers import load_wide, wide_lanes
@@ -121,11 +121,8 @@ def two_apart_back(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, a
     sound, pieces, left, first, last, room = True, (width + PIECE - 1) // PIECE if in_pieces else 1, 0, 0, out, apart
     for piece in range(1, pieces + 1):
         right = width if piece == pieces else piece * (width // pieces)
-        if in_pieces:
-            first, last = (
-                max(0, (left + line.before - 1) // 2),
-                min(out, (right + line.before + 1) // 2),
-            )  # windows of the cells
+        if in_pieces:  # the windows of its cells
+            first, last = max(0, (left + line.before - 1) // 2), min(out, (right + line.before + 1) // 2)
             room = MARGIN + max(last - first, (right + line.before) // 2 - first + 1)
         here = Line(right - left, max(0, last - first), 3, 2, left + line.before - 2 * first, 1, 1)
         sound = quotients(here.out, rows, room, later(g, first), later(sums, first), q, is_narrow) and sound
