@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
+from llvmlite.ir import IRBuilder
+from llvmlite.ir.instructions import InsertValue
 from numba.core import base, ir, ssa, typeinfer
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
@@ -50,6 +52,7 @@ def own_ways(part_jit: Any) -> Iterator[None]:
         (PostProcessor, "run", brief_post_process),
         (ssa, "_run_ssa", run_brief_ssa),
         (ssa, "_run_block_rewrite", rewrite_mentioning),
+        (IRBuilder, "extract_value", extracted),
         (typeinfer, "new_error_context", Context),
         (typeinfer.ConstraintNetwork, "propagate", propagate),
     )
@@ -74,6 +77,7 @@ size_of = BaseContext.get_abi_sizeof
 sizes: dict[str, int] = {}
 has_place = cache(base._has_loc)  # whether a function that writes code takes a line of source: by its signature, at each use
 declare = BaseContext.declare_function
+extract = IRBuilder.extract_value
 refresh, refresh_types = BaseContext.refresh, typing.BaseContext.refresh
 refreshed_at: dict[Any, int] = {}
 loading = threading.Lock()
@@ -143,6 +147,18 @@ def declared(context: Any, module: Any, about: Any) -> Any:
     if about.inline:
         function.attributes.add("noduplicate")
     return function
+
+
+def extracted(builder: Any, record: Any, place: Any, name: str = "") -> Any:
+    """A value of a record; of one that was made in this function, what was put there."""
+    if isinstance(place, int):
+        while type(record) is InsertValue:
+            if record.indices == [place]:
+                return record.value
+            if record.indices[0] == place:
+                break
+            record = record.aggregate
+    return extract(builder, record, place, name)
 
 
 def refreshed(target: Any) -> None:
