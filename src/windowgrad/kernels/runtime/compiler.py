@@ -6,8 +6,8 @@ is simplified by itself (`simplify`), and stays so until the kernel links it in;
 holds for kernels that it calls, and for what Numba itself compiles for it (`min`, `np.empty`). Passes of the front end that
 kernels have no use for are left out (`passes`, `lowering`), and the loops of most kernels are not unrolled.
 
-Measured (`python benchmarks/cold_start.py`), in seconds of CPU, of which LLVM takes 30 to 45 %: a maximum 1.4, a smooth
-maximum and its tangent 2.1, a p-norm and its gradient 2.4, a convolution 2.1, with its gradients 2.9; a tenth less on the
+Measured (`python benchmarks/cold_start.py`), in seconds of CPU, of which LLVM takes 30 to 45 %: a maximum 1.3, a smooth
+maximum and its tangent 1.9, a p-norm and its gradient 2.2, a convolution 2.0, with its gradients 3.0; a tenth less on the
 clock. Rejected, as kernels ran longer or compiled no faster: helpers that are not simplified, or by `-O1` (a smooth backward
 pass took 1.5 times as long); all helpers inlined before the passes of the whole kernel; `-O2`, no vectorisers, and code
 generation at a lower level; no reference counts in kernels that allocate nothing (4 %, and a helper that returns an array would

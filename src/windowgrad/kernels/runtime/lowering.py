@@ -17,9 +17,11 @@ from numba.core import ir
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler_machinery import register_pass
 from numba.core.errors import NumbaError
-from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import IRLegalization
+
+from windowgrad.kernels.runtime.ranges import RangeLowering
+from windowgrad.kernels.runtime.writing import note_safe
 
 owning: dict[Any, bool] = {}
 
@@ -74,12 +76,13 @@ def variables_read(statement: Any) -> Any:
     return [value] if type(value) is ir.Var else value.list_vars() if isinstance(value, ir.Inst) else ()
 
 
-class Lowering(Lower):  # type: ignore[misc]  # numba has no types
+class Lowering(RangeLowering):
     def _find_singly_assigned_variable(self) -> None:
         """Those that need no place in memory. What owns memory and is read in several blocks has one, where its life ends."""
-        super()._find_singly_assigned_variable()
-        self.owned: dict[str, Any] = {}
+        self._blk_local_varmap: dict[str, Any] = {}
+        self._singly_assigned_vars: set[str] = set()
         self.read_as_set: set[str] = set()
+        self.owned: dict[str, Any] = {}
         if self.func_ir.func_id.is_generator or self._disable_sroa_like_opt:
             return
         for name, elsewhere in set_before_read(self.blocks).items():
@@ -88,6 +91,10 @@ class Lowering(Lower):  # type: ignore[misc]  # numba has no types
     def loadvar(self, name: str) -> Any:
         value = self.owned.get(name)
         return super().loadvar(name) if value is None else value
+
+    def lower_normal_function(self, fndesc: Any) -> None:
+        super().lower_normal_function(fndesc)
+        note_safe(self.function)
 
     def lower_block(self, block: Any) -> None:
         self.pre_block(block)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core import event, ssa, transforms
+from numba.core import event, interpreter, ssa, transforms
 from numba.core.compiler_machinery import PassManager, _pass_registry
 from numba.core.errors import ForceLiteralArg, NumbaError, TypingError
 from numba.core.postproc import PostProcessor, VariableLifetime
 from numba.core.utils import chain_exception
 
 post_process = PostProcessor.run
+without_exits = interpreter.peep_hole_delete_with_exit
 run_ssa, rewrite_blocks = ssa._run_ssa, ssa._run_block_rewrite
 simple: set[Any] = set()  # where the blocks of functions jump, if each loop jumps back from one place
 names: dict[int, set[str]] = {}  # of the variables in each block of the function that is being changed
@@ -54,6 +55,11 @@ def brief_post_process(of: Any, emit_dels: bool = False, extend_lifetimes: bool 
     function.variable_lifetime = VariableLifetime(function.blocks)
     if emit_dels:
         of._insert_var_dels(extend_lifetimes=extend_lifetimes)
+
+
+def brief_without_exits(function: Any) -> Any:
+    """What Numba drops of `with` statements; it looks for that in every one."""
+    return without_exits(function) if function.func_id.code.co_exceptiontable else function
 
 
 def run_brief_ssa(blocks: Any) -> Any:

@@ -17,8 +17,7 @@ from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 from llvmlite.ir import IRBuilder
-from llvmlite.ir.instructions import InsertValue
-from numba.core import base, ir, ssa, typeinfer
+from numba.core import base, interpreter, ir, ssa, typeinfer
 from numba.core.base import BaseContext
 from numba.core.cpu import CPUContext
 from numba.core.postproc import PostProcessor
@@ -28,7 +27,15 @@ from numba.core.typing import context as typing
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
 from windowgrad.kernels.runtime.entries import write_entry
-from windowgrad.kernels.runtime.passes import Context, brief_post_process, propagate, rewrite_mentioning, run_brief_ssa
+from windowgrad.kernels.runtime.passes import (
+    Context,
+    brief_post_process,
+    brief_without_exits,
+    propagate,
+    rewrite_mentioning,
+    run_brief_ssa,
+)
+from windowgrad.kernels.runtime.writing import called, extracted
 
 
 @contextmanager
@@ -50,9 +57,11 @@ def own_ways(part_jit: Any) -> Iterator[None]:
         (typing.BaseContext, "refresh", refreshed_types),
         (typing.BaseContext, "resolve_getattr", known_attribute),
         (PostProcessor, "run", brief_post_process),
+        (interpreter, "peep_hole_delete_with_exit", brief_without_exits),
         (ssa, "_run_ssa", run_brief_ssa),
         (ssa, "_run_block_rewrite", rewrite_mentioning),
         (IRBuilder, "extract_value", extracted),
+        (base, "user_function", called),
         (typeinfer, "new_error_context", Context),
         (typeinfer.ConstraintNetwork, "propagate", propagate),
     )
@@ -77,7 +86,6 @@ size_of = BaseContext.get_abi_sizeof
 sizes: dict[str, int] = {}
 has_place = cache(base._has_loc)  # whether a function that writes code takes a line of source: by its signature, at each use
 declare = BaseContext.declare_function
-extract = IRBuilder.extract_value
 refresh, refresh_types = BaseContext.refresh, typing.BaseContext.refresh
 refreshed_at: dict[Any, int] = {}
 loading = threading.Lock()
@@ -147,18 +155,6 @@ def declared(context: Any, module: Any, about: Any) -> Any:
     if about.inline:
         function.attributes.add("noduplicate")
     return function
-
-
-def extracted(builder: Any, record: Any, place: Any, name: str = "") -> Any:
-    """A value of a record; of one that was made in this function, what was put there."""
-    if isinstance(place, int):
-        while type(record) is InsertValue:
-            if record.indices == [place]:
-                return record.value
-            if record.indices[0] == place:
-                break
-            record = record.aggregate
-    return extract(builder, record, place, name)
 
 
 def refreshed(target: Any) -> None:
