@@ -52,6 +52,11 @@ def window_of(rng: Any, kind: str) -> tuple[tuple[int, ...], Sliding]:
         (n, _, s, lo, d), (m, k, t, co, e) = sides
         sides = [(n, 3, s if rng.integers(3) == 0 else 1, lo, d if rng.integers(3) == 0 else 1), (m, k, t, co, e)]
         sides[1] = axis(rng, 40, [1, 2, 3, 3, 5])
+    if kind == "square":  # the window of `rolling`, nearly always, on planes of some vectors
+        k, s, d = int(rng.choice([3, 3, 5, 7])), int(rng.choice([1, 2])), int(rng.choice([1] * 7 + [2]))
+        sides = [(n, k, s, lo, d) for n, _, _, lo, _ in (axis(rng, 2 * LANES + 9, [k * d]) for _ in range(2))]
+        if rng.integers(6) == 0:
+            sides[1] = axis(rng, 40, [1, 2, 3, 5])
     if plain and rank == 1 and rng.integers(2):
         sides = [(near(rng, LANES, 2 * LANES, PANEL, PANEL + LANES, 2 * PANEL, 8 * PANEL), *sides[0][1:])]
     spatial, kernel, stride, padding, dilation = zip(*sides, strict=True)
@@ -61,7 +66,7 @@ def window_of(rng: Any, kind: str) -> tuple[tuple[int, ...], Sliding]:
 def drawn(rng: Any, kind: str) -> tuple[ConvParams, tuple[int, ...], tuple[int, ...]]:
     """(parameters, shape of x, shape of the weight); half of them transposed, with any output padding that is allowed."""
     spatial, window = window_of(rng, kind)
-    if kind in ("three", "planes"):
+    if kind in ("three", "planes", "square"):
         groups, ins, outs = int(rng.choice([1, 2, 3, 4, 5, 9])), 1, 1
     elif kind == "bands":
         groups, ins, outs = int(rng.choice([1, 1, 2, 3])), 1, 1

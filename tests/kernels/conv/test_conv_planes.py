@@ -8,7 +8,7 @@ import pytest
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv.choose import grouped
 from windowgrad.kernels.conv.depthwise import boxes
-from windowgrad.kernels.conv.depthwise.ways import LANES, THREE
+from windowgrad.kernels.conv.depthwise.ways import LANES, ROLL, SHIFTED, THREE
 from windowgrad.kernels.conv.exact import FORWARD
 from windowgrad.kernels.runtime import threads
 from windowgrad.ops import OPS
@@ -116,20 +116,47 @@ def test_padding_far_larger_than_the_plane_is_not_copied():
     assert boxes.plan(window, (5, 5), window.grid((5, 5)), False) is None
 
 
+def chosen(window, images, groups, side):
+    """The kernel of a forward pass, and what it is told."""
+    conv, _ = grouped(ConvParams(window, groups), (images, groups, *[side] * window.rank), (groups, 1, *window.kernel))
+    return conv.chosen(FORWARD, 4)[0].name, conv.told(FORWARD)
+
+
+def same_bits(one, *ways):
+    rng, planes = np.random.default_rng(0), one.images * one.groups
+    sizes = planes * one.cells, one.groups * one.taps, one.groups
+    x, w, bias = (rng.standard_normal(size).astype(np.float32) for size in sizes)
+    results = []
+    for way in ways:
+        results.append(np.empty(planes * one.pixels, np.float32))
+        way.compute(one, x, w, bias, results[-1], False)
+    return len({result.tobytes() for result in results}) == 1
+
+
 def test_narrow_planes_stand_in_lanes_and_give_the_bits_of_three_rows():
     """Planes of 7×7 fill few of the vectors of `three_rows`; with too few planes for the lanes, it takes them all the same."""
-    window, rng = Sliding((3, 3), 1, 1), np.random.default_rng(0)
+    window = Sliding((3, 5), 1, (1, 2))
+    assert [chosen(window, 1, 960, side)[0] for side in (7, 10, 17, 20)] == ["lanes", "three_rows", "lanes", "three_rows"]
+    assert [chosen(window, images, 5, 7)[0] for images in (1, 2, 3, 30)] == ["three_rows", "three_rows", "lanes", "lanes"]
+    assert same_bits(chosen(window, 3, 5, 7)[1], THREE, LANES)
 
-    def chosen(images, groups, side):
-        conv, _ = grouped(ConvParams(window, groups), (images, groups, side, side), (groups, 1, 3, 3))
-        return conv.chosen(FORWARD, 4)[0].name, conv.told(FORWARD)
 
-    assert [chosen(1, 960, side)[0] for side in (7, 10, 17, 20)] == ["lanes", "three_rows", "lanes", "three_rows"]
-    assert [chosen(images, 5, 7)[0] for images in (1, 2, 3, 30)] == ["three_rows", "three_rows", "lanes", "lanes"]
-    _, one = chosen(3, 5, 7)
-    x, w, bias = (rng.standard_normal(size).astype(np.float32) for size in (15 * 49, 45, 5))
-    results = []
-    for way in (THREE, LANES):
-        results.append(np.empty(15 * 49, np.float32))
-        way.compute(one, x, w, bias, results[-1], False)
-    assert results[0].tobytes() == results[1].tobytes()
+@pytest.mark.parametrize(
+    ("size", "stride", "narrow", "wide"), [(3, 2, 6, 9), (5, 1, 4, 5), (5, 2, 12, 14), (7, 1, 5, 6), (7, 2, 14, 16)]
+)
+def test_narrow_planes_stand_in_lanes_and_give_the_bits_of_windows_that_roll(size, stride, narrow, wide):
+    window = Sliding((size, size), stride, size // 2)
+    assert [chosen(window, 1, 960, side)[0] for side in (narrow, wide)] == ["lanes", "rolling"]
+    assert [chosen(window, images, 5, narrow)[0] for images in (1, 2, 3, 30)] == ["rolling", "rolling", "lanes", "lanes"]
+    assert same_bits(chosen(window, 3, 5, narrow)[1], ROLL, LANES)
+
+
+def test_windows_as_large_as_a_volume_stand_in_a_box_of_padding():
+    """Of small boxes any part may be padding."""
+    window = Sliding((5, 5, 5), 2, 2)
+    assert [chosen(window, images, 5, 5)[0] for images in (1, 3)] == ["shifted", "lanes"]
+    assert same_bits(chosen(window, 3, 5, 5)[1], SHIFTED, LANES)
+    small = round(boxes.SMALL_BOX ** (1 / 2))
+    for padding, may in ((small // 2 - 1, True), (small // 2, False)):
+        around = Sliding((2 * padding, 2 * padding), 1, padding)
+        assert (boxes.plan(around, (1, 1), around.grid((1, 1)), False) is not None) == may

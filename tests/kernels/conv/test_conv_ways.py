@@ -30,7 +30,7 @@ from windowgrad.kernels.vector.registers import ROWS, VECTORS
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
 
-KINDS = ("pointwise", "three", "planes", "dense", "bands")
+KINDS = ("pointwise", "three", "planes", "dense", "bands", "square")
 CASES = 40
 
 
@@ -109,6 +109,7 @@ def test_a_kernel_equals_the_exact_one_wherever_its_predicate_holds(kind, dtype,
         "planes": {"lanes", "lanes_weight", "shifted", "shifted_weight", "depthwise", "depthwise_weight"},
         "dense": {"products", "short", "columns", "few_weight", "direct_weight", "weight_products"},
         "bands": {"bands", "bands_weight"},
+        "square": {"rolling"},
     }
     assert seen >= wanted[kind]
 
@@ -137,6 +138,7 @@ def test_a_prepared_call_has_the_bits_of_one_that_is_not_for_any_number_of_threa
     assert seen >= {
         "pointwise": {"products", "short", "thin"},
         "dense": {"products", "few_weight", "direct_weight", "weight_products"},
+        "square": {"rolling"},
     }.get(kind, set())
 
 
@@ -155,6 +157,7 @@ def test_a_kernel_is_refused_at_the_edge_of_its_predicate(kind, dtype):
         "planes": ("lanes", "shifted", "shifted_weight", "depthwise", "depthwise_weight", "three_rows"),
         "dense": ("short", "direct_weight"),
         "bands": ("bands", "bands_weight"),
+        "square": ("rolling",),
     }
     assert all(sides[name] == {False, True} for name in edges[kind])
 
@@ -423,11 +426,16 @@ def test_the_kernels_that_are_chosen():
         "depthwise 3×3": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
         "depthwise 3×3 s2": (ConvParams(Sliding((3, 3), 2, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
         "depthwise 3×3 s2, many": (ConvParams(Sliding((3, 3), 2, 1), 32), (2, 32, 12, 12), (32, 1, 3, 3)),
+        "depthwise 3×3 s2, many and small": (ConvParams(Sliding((3, 3), 2, 1), 32), (2, 32, 7, 7), (32, 1, 3, 3)),
+        "depthwise 3×3 s2, few and small": (ConvParams(Sliding((3, 3), 2, 1), 3), (2, 3, 7, 7), (3, 1, 3, 3)),
         "depthwise 5×5, few": (ConvParams(Sliding((5, 5), 1, 2), 3), (3, 3, 12, 12), (3, 1, 5, 5)),
         "depthwise 3×3, large": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),
         "depthwise 3×3 s3, large": (ConvParams(Sliding((3, 3), 3, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),
+        "depthwise 3×5": (ConvParams(Sliding((3, 5), 1, (1, 2)), 8), (2, 8, 12, 12), (8, 1, 3, 5)),
+        "depthwise 5×5 of gaps, few": (ConvParams(Sliding((5, 5), 1, 4, 2), 3), (3, 3, 12, 12), (3, 1, 5, 5)),
         "a small filter": (ConvParams(Sliding((3, 3), 1, 1)), (1, 1, 100, 100), (1, 1, 3, 3)),
         "a filter": (ConvParams(Sliding((5, 5), 1, 2)), (1, 1, 200, 200), (1, 1, 5, 5)),
+        "a filter of 4×4": (ConvParams(Sliding((4, 4), 1, 2)), (1, 1, 200, 200), (1, 1, 4, 4)),
         "a filter of many images": (ConvParams(Sliding((5, 5), 1, 2)), (9, 1, 200, 200), (1, 1, 5, 5)),
         "a signal": (ConvParams(Sliding((9,), 1, 4)), (1, 1, 100000), (1, 1, 9)),
         "a volume": (ConvParams(Sliding((3, 3, 3), 1, 1)), (1, 1, 40, 300, 300), (1, 1, 3, 3, 3)),
@@ -442,15 +450,20 @@ def test_the_kernels_that_are_chosen():
         "3×3, few channels": ["short", "products", "few_weight"],
         "3×3, few channels and rows": ["products", "products", "few_weight"],
         "1×1, few channels": ["short", "thin", "few_weight"],
-        "depthwise 3×3": ["three_rows", "three_rows", "three_weight"],
-        "depthwise 3×3 s2": ["lanes", "lanes", "shifted_weight"],
-        "depthwise 3×3 s2, many": ["lanes", "lanes", "lanes_weight"],
-        "depthwise 5×5, few": ["shifted", "shifted", "shifted_weight"],
-        "depthwise 3×3, large": ["bands", "bands", "bands_weight"],
+        "depthwise 3×3": ["rolling", "rolling", "three_weight"],
+        "depthwise 3×3 s2": ["rolling", "lanes", "shifted_weight"],
+        "depthwise 3×3 s2, many": ["rolling", "lanes", "lanes_weight"],
+        "depthwise 3×3 s2, many and small": ["rolling", "lanes", "lanes_weight"],
+        "depthwise 3×3 s2, few and small": ["rolling", "shifted", "shifted_weight"],
+        "depthwise 5×5, few": ["rolling", "rolling", "shifted_weight"],
+        "depthwise 3×3, large": ["rolling", "rolling", "bands_weight"],
         "depthwise 3×3 s3, large": ["bands", "shifted", "bands_weight"],
-        "a small filter": ["three_rows", "three_rows", "three_weight"],
-        "a filter": ["bands", "bands", "bands_weight"],
-        "a filter of many images": ["shifted", "shifted", "shifted_weight"],
+        "depthwise 3×5": ["three_rows", "three_rows", "shifted_weight"],
+        "depthwise 5×5 of gaps, few": ["shifted", "shifted", "shifted_weight"],
+        "a small filter": ["rolling", "rolling", "three_weight"],
+        "a filter": ["rolling", "rolling", "bands_weight"],
+        "a filter of 4×4": ["bands", "bands", "bands_weight"],
+        "a filter of many images": ["rolling", "rolling", "shifted_weight"],
         "a signal": ["bands", "bands", "bands_weight"],
         "a volume": ["bands", "bands", "bands_weight"],
     }

@@ -5,8 +5,8 @@ folder, and is used where it is also `worth` it:
 
     pointwise/   windows of one cell, one group: the weight gradient, a product of matrices that are read where they stand, and
                  sums of many channels for very few rows
-    depthwise/   each channel by itself, one channel too: three rows at a time, a plane in each lane, or shifted loads of a
-                 box, large planes in bands; or lists of pieces
+    depthwise/   each channel by itself, one channel too: square windows that move down a plane; of others, three rows at a
+                 time, a plane in each lane, or shifted loads of a box, large planes in bands; or lists of pieces
     gemm/        everything else: strips of pixels for sums of few products; panels, packed, in a box, or read where they stand;
                  weight gradients of few channels, or of one image of few pixels; input gradients of windows that are nearly
                  as large as a plane
@@ -32,6 +32,7 @@ from windowgrad.kernels.conv.depthwise.ways import (
     LISTS,
     LISTS_WEIGHT,
     NINE_WEIGHT,
+    ROLL,
     SHIFTED,
     SHIFTED_WEIGHT,
     THREE,
@@ -48,8 +49,8 @@ from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import ConvParams, TransposeParams
 
 WAYS: dict[int, tuple[Way, ...]] = {
-    FORWARD: (BANDS, THREE, LANES, SHIFTED, LISTS, THIN, SHORT, PRODUCTS),
-    INPUT: (BANDS, THREE, LANES, SHIFTED, LISTS, THIN, SHORT, COLUMNS, PRODUCTS),
+    FORWARD: (ROLL, BANDS, THREE, LANES, SHIFTED, LISTS, THIN, SHORT, PRODUCTS),
+    INPUT: (ROLL, BANDS, THREE, LANES, SHIFTED, LISTS, THIN, SHORT, COLUMNS, PRODUCTS),
     WEIGHT: (
         BANDS_WEIGHT,
         NINE_WEIGHT,

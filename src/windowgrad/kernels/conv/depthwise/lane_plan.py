@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from enum import Enum
 from itertools import product
 
 import numpy as np
@@ -28,6 +28,14 @@ LARGEST_CHUNK = 1 << 15
 """Vectors of the box and the sums of a chunk, at the most."""
 LARGEST_TABLE = 1 << 16
 """Cells of a plane: the table of their places is read for every block of planes."""
+
+
+class Order(Enum):
+    """The order of the products of a sum."""
+
+    BOX = "as their cells stand in the box of a plane"
+    COLUMNS = "the same, by columns: as `three_rows` adds them"
+    CELLS = "as their cells stand in a plane: as `rolling` adds them"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +82,13 @@ def row_of(gathers: tuple[Gather, ...], width: int) -> Row:
     return Row(-low, step, -(-(high - low + 1) // step))
 
 
-@lru_cache(maxsize=256)
-def side_by_side(one: Pass, by_columns: bool) -> Side | None:
-    """The plan; None where a row would be too long, or a plane too large. `by_columns`: as `three_rows` adds them."""
+def side_by_side(one: Pass, how: Order) -> Side | None:
+    """The plan; None where a row would be too long, or a plane too large."""
     row = row_of(one.gathers, one.size[-1]) if one.gathers else None
     if row is None or one.cells > LARGEST_TABLE or one.pixels > LARGEST_TABLE or row.pitch > LARGEST_CHUNK // 4:
         return None
     taps: list[tuple[int, int]] = []
-    orders = [in_order(one, gather, by_columns) for gather in one.gathers]
+    orders = [in_order(one, gather, how) for gather in one.gathers]
     runs = [run for gather, order in zip(one.gathers, orders, strict=True) for run in runs_of(gather, order, row, taps)]
     runs.sort(key=lambda run: run[0][1])
     chunks = list(chunks_of(one, row, runs))
@@ -131,14 +138,16 @@ def runs_of(gather: Gather, order: Array, row: Row, taps: list[tuple[int, int]])
     return found
 
 
-def in_order(one: Pass, gather: Gather, by_columns: bool) -> Array:
-    """The taps of a grid in the order in which the kernels of boxes add them, so that all of these give the same bits."""
+def in_order(one: Pass, gather: Gather, how: Order) -> Array:
+    """The taps of a grid in the order in which other kernels of the pass add them, so that all of these give the same bits."""
     taps, plan = np.arange(len(gather.places)), one.planes
+    if how is Order.CELLS:
+        return np.lexsort(gather.own_axes[3].reshape(len(taps), -1).T[::-1])
     if plan is None:
         return taps
     listed = {int(place): i for i, place in enumerate(plan.lists[1])}
     order = np.array(sorted(taps, key=lambda t: listed[int(gather.places[t])]), np.int64)
-    return order.reshape(3, -1).T.reshape(-1) if by_columns else order
+    return order.reshape(3, -1).T.reshape(-1) if how is Order.COLUMNS else order
 
 
 def chunks_of(one: Pass, row: Row, runs: list[Run]) -> list[tuple[int, ...]]:

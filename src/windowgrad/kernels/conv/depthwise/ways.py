@@ -1,7 +1,8 @@
 """Each channel by itself, in boxes or from lists: when each kernel may be used, and how threads share the planes.
 
-Boxes are told by `boxes.py`. In the order of `choose.WAYS`: large planes in bands (`bands.py`), each by one of the next two;
-`three_rows`, planes side by side (`lanes.py`), `shifted`, then lists (`any_geometry.py`).
+Boxes are told by `boxes.py`. In the order of `choose.WAYS`: square windows that roll (`rolling_ways.py`); large planes in
+bands (`bands.py`), each by one of the next two; `three_rows`, planes side by side (`lanes.py`), `shifted`, then lists
+(`any_geometry.py`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 from windowgrad.kernels.conv.depthwise.any_geometry import PLANES, depthwise, depthwise_weight
 from windowgrad.kernels.conv.depthwise.bands import BAND, FEW, bands
 from windowgrad.kernels.conv.depthwise.boxes import Planes, together
-from windowgrad.kernels.conv.depthwise.lane_plan import Side, side_by_side
+from windowgrad.kernels.conv.depthwise.lane_plan import Order, Side, side_by_side
 from windowgrad.kernels.conv.depthwise.lanes import sum_side_by_side
 from windowgrad.kernels.conv.depthwise.lanes_weight import weight_side_by_side
+from windowgrad.kernels.conv.depthwise.rolling_ways import fills_columns, keep_rolling, may_roll, ready_to_roll, roll
 from windowgrad.kernels.conv.depthwise.shifted import SUM_VECTORS, shifted
 from windowgrad.kernels.conv.depthwise.shifted_weight import TAPS, shifted_weight
 from windowgrad.kernels.conv.depthwise.three_rows import HIGH, three_rows
@@ -106,8 +108,11 @@ def may_lie_side_by_side(one: Pass, itemsize: int) -> bool:
     return one.by_planes and not one.has_unseen and sides(one) is not None
 
 
+@lru_cache(maxsize=256)
 def sides(one: Pass) -> Side | None:
-    return side_by_side(one, may_sum_three(one, 0))
+    """The plan, whose sums have the order of the kernel that takes the pass where there are too few planes for the lanes."""
+    order = Order.CELLS if may_roll(one, 0) else Order.COLUMNS if may_sum_three(one, 0) else Order.BOX
+    return side_by_side(one, order)
 
 
 def may_weigh_side_by_side(one: Pass, itemsize: int) -> bool:
@@ -139,6 +144,11 @@ def fills_rows(one: Pass) -> bool:
     """Whether enough of the vectors and rows that `three_rows` computes at a time are pixels."""
     rows, width = one.grid[0], one.grid[-1]
     return rows * width >= FULL_ROWS * in_vectors_of(width, 4) * -(-rows // HIGH) * HIGH
+
+
+def rolls_faster(one: Pass) -> bool:
+    """Whether `rolling` is faster than planes in lanes."""
+    return fills_columns(one) or not (fills_lanes(one) and may_lie_side_by_side(one, 0))
 
 
 def leaves_lanes(one: Pass) -> bool:
@@ -342,6 +352,7 @@ def kept(compute: Callable[..., int]) -> Callable[[Pass, Array, Array, Packed], 
 
 BANDS = Way("bands", may_band, in_bands, large)
 BANDS_WEIGHT = Way("bands_weight", may_band_weight, weight_in_bands, large)
+ROLL = Way("rolling", may_roll, roll, rolls_faster, ready_to_roll, LIMITED, keep_rolling)
 THREE = Way("three_rows", may_sum_three, sum_three, leaves_lanes, kept=kept(sum_three), ends=LIMITED)
 LANES = Way("lanes", may_lie_side_by_side, sum_sides, fills_lanes, kept=kept(sum_sides), ends=LIMITED)
 LANES_WEIGHT = Way("lanes_weight", may_weigh_side_by_side, weigh_sides, channels_fill_lanes)
