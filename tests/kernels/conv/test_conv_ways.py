@@ -453,7 +453,7 @@ def test_the_kernels_that_are_chosen():
         "depthwise 3×3": ["rolling", "rolling", "three_weight"],
         "depthwise 3×3 s2": ["rolling", "lanes", "shifted_weight"],
         "depthwise 3×3 s2, many": ["rolling", "lanes", "lanes_weight"],
-        "depthwise 3×3 s2, many and small": ["rolling", "lanes", "lanes_weight"],
+        "depthwise 3×3 s2, many and small": ["lanes", "lanes", "lanes_weight"],
         "depthwise 3×3 s2, few and small": ["rolling", "shifted", "shifted_weight"],
         "depthwise 5×5, few": ["rolling", "rolling", "shifted_weight"],
         "depthwise 3×3, large": ["rolling", "rolling", "bands_weight"],
