@@ -2,7 +2,7 @@
 
 Computes y[image, channel] = bias[channel] + the sum over taps of w[channel, tap] · x, the forward pass or the input gradient.
 
-Chosen where `depthwise/ways.py: may_roll` holds: two axes, one of these windows, no dilation; with a stride of 2 the forward
+Chosen where `rolling_ways.py: may_roll` holds: two axes, one of these windows, no dilation; with a stride of 2 the forward
 pass only. Planes that are so narrow that they fill few lanes are left to `lanes.py`, which adds in the same order.
 
 How it is blocked: a plane is cut into strips of rows that stay in the nearest cache, and a strip into blocks of columns, a
@@ -50,9 +50,9 @@ def _rolling(size: int, stride: int) -> Any:
     ) -> int:
         """Some parts of the strips of all planes; gives the strange lanes of all sums.
 
-        `limits` as in `Limits`; `columns`: as in `blocks`; `sizes`: channels, rows and width of x and of y, the row of x that
-        the first output meets first, strips of a plane, and how many of the blocks are whole vectors; `share`: all strips, the
-        parts that they are cut into, and whether (1 or 0) to add to what y has.
+        `limits` as in `Limits`; `columns`: as in `blocks`; `sizes`: channels, rows and width of x, the row of x that the first
+        output meets first, rows and width of y, strips of a plane, and how many of the blocks are whole vectors; `share`: all
+        strips, the parts that they are cut into, and whether (1 or 0) to add to what y has.
         """
         (channels, height, width, top, out_rows, out_width, cut, whole), (units, parts, adds) = sizes, share
         unit, end, strange = part_begin(units, parts, first), part_begin(units, parts, last), 0

@@ -148,7 +148,7 @@ def fills_rows(one: Pass) -> bool:
 
 def rolls_faster(one: Pass) -> bool:
     """Whether `rolling` is faster than planes in lanes."""
-    return fills_columns(one) or not (fills_lanes(one) and may_lie_side_by_side(one, 0))
+    return not fills_lanes(one) or fills_columns(one) or not may_lie_side_by_side(one, 0)
 
 
 def leaves_lanes(one: Pass) -> bool:
