@@ -72,6 +72,17 @@ def gather(
     return Gather(pixels, axes, out, np.array(places, dtype=np.int64), own, np.array(move, np.int64), alike and dense)
 
 
+def rows_of(all_pixels: Gather, first: int, last: int) -> Gather:
+    """These rows of pixels, along the first axis, with the taps at which one of them may meet a cell."""
+    (grid, size, step, table), (_, move, origin) = all_pixels.own_axes, all_pixels.out_axes
+    taps = table.reshape(-1, len(grid)) + first * step[0] * (np.arange(len(grid)) == 0)
+    met = (taps[:, 0] + (last - first - 1) * step[0] >= 0) & (taps[:, 0] < size[0])
+    own = np.array([last - first, *grid[1:]]), size, step, taps[met].reshape(-1)
+    pixels, dense = math.prod(own[0].tolist()), len(all_pixels.out_axes[0]) == 1
+    out = np.array([pixels]) if dense else own[0], move, origin + first * int(all_pixels.move[0])
+    return Gather(pixels, own, out, all_pixels.places[met], own, all_pixels.move, False)
+
+
 def axes_of(grid: Shape, size: Shape, step: Shape, taps: list[Shape]) -> tuple[Array, Array, Array, Array]:
     grids, sizes, steps, table = (np.array(a, dtype=np.int64) for a in (grid, size, step, taps))
     return grids, sizes, steps, table.reshape(-1)

@@ -25,12 +25,13 @@ one image of 512 channels, 3×3 on 7×7, takes 0.83 of the time, and 960 to 160 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from windowgrad.kernels.conv import plan
+from windowgrad.kernels.conv.gemm.cut import cut
 from windowgrad.kernels.conv.plan import Array, Gather, Shape
 from windowgrad.kernels.conv.shapes import Pass
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, WIDE_BYTES
@@ -52,6 +53,9 @@ FEW_ROWS = 32
 """So few rows read pixels that lie in order where they stand, though planes may lie so that they crowd in the caches."""
 LATENCY, SAVED = 4, ROWS // 4
 """Cycles until the result of a product can be added to, and what half a vector of ROWS rows takes less than a whole one."""
+CALL, WORTH = 30000, 0.98
+"""Cycles of all threads that a part of the rows of pixels takes besides its products, and the part of the time of all rows at
+once that parts must take less than (see `cut.py`)."""
 CROWDED = 2048
 """Bytes: planes that are a multiple of it apart use few lines of the caches."""
 
@@ -192,13 +196,21 @@ def is_boxed(one: Pass, gather: Gather, box: Box, budget: int, length: int) -> b
     taps, boxes = len(gather.places), len(box.phases)
     if taps > plan.STEPS or boxes * (2 * box.halo + length) > budget:
         return False
-    row, side = int(gather.own_axes[0][-1]), box.grid[-1]
-    panels, all_panels = one.images * gather.pixels / length, panels_met(gather, box, one.images, length)
-    some = min(all_panels, (budget / boxes - box.halo) / length)
-    packing = PIECE * (VECTORS + length / row)
-    copying = PIECE * (VECTORS + length / side) * boxes / taps * (1 + box.halo / length / some)
+    panels, (all_panels, copying) = one.images * gather.pixels / length, box_copies(one, gather, box, budget, length)
     rows = VECTORS * max(one.rows, 4 / VECTORS)
-    return all_panels * (rows + copying) < panels * (rows + packing)
+    return all_panels * (rows + copying) < panels * (rows + pack_time(gather, length))
+
+
+def pack_time(gather: Gather, length: int) -> float:
+    """How long packing a panel takes for each k, in products of vectors."""
+    return PIECE * (VECTORS + length / int(gather.own_axes[0][-1]))
+
+
+def box_copies(one: Pass, gather: Gather, box: Box, budget: int, length: int) -> tuple[float, float]:
+    """How many panels of a box are computed, about, and how long copying each takes for each k."""
+    taps, boxes, all_panels = len(gather.places), len(box.phases), panels_met(gather, box, one.images, length)
+    some = min(all_panels, (budget / boxes - box.halo) / length)
+    return all_panels, PIECE * (VECTORS + length / box.grid[-1]) * boxes / taps * (1 + box.halo / length / some)
 
 
 # --- the weight --------------------------------------------------------------------------------------------------
@@ -214,10 +226,14 @@ def factor_packed(rows: int, k: int, taps: int, height: int) -> tuple[int, ...]:
     return -(-rows // height) * k * height, k * height, 1, taps * height, height, k * height
 
 
-def pairs(one: Pass, gather: Gather, height: int, in_place: bool, cells: list[int]) -> Array:
-    """Where the number of each k of a block and its pixels stand, these at `cells`; of turned tiles, the other way around."""
-    k, taps = np.arange(len(cells)), len(gather.places)
-    numbers = k // taps * one.weight[2] + gather.places[k % taps] if in_place else k * height
+def pairs(one: Pass, gather: Gather, whole: Gather, height: int, in_place: bool, cells: list[int]) -> Array:
+    """Where the number of each k of a block and its pixels stand, these at `cells`; of turned tiles, the other way around.
+
+    The weight is packed with all taps of the `whole`.
+    """
+    (channel, tap), every = np.divmod(np.arange(len(cells)), len(gather.places)), len(whole.places)
+    met = np.flatnonzero(np.isin(whole.places, gather.places))
+    numbers = channel * one.weight[2] + gather.places[tap] if in_place else (channel * every + met[tap]) * height
     both = (cells, numbers) if height > ROWS else (numbers, cells)
     return np.stack(both, axis=1).reshape(-1)
 
@@ -256,7 +272,52 @@ def joined_layouts(one: Pass, itemsize: int) -> Joined | None:
 @lru_cache(maxsize=1024)
 def _layouts(one: Pass, itemsize: int, kept: bool, steps: int, panels: int) -> tuple[tuple[Layout, ...], Joined | None]:
     found = tuple(layout(one, gather, itemsize, kept) for gather in one.gathers)
-    return found, joined(found) if len(found) > 1 and not any(each.packs for each in found) else None
+    if len(found) > 1 and not any(each.packs for each in found):
+        return found, joined(found)
+    cut_up = [parts(one, gather, whole, itemsize) for gather, whole in zip(one.gathers, found, strict=True)]
+    return tuple(part for some in cut_up for part in some), None
+
+
+def parts(one: Pass, gather: Gather, whole: Layout, itemsize: int) -> tuple[Layout, ...]:
+    """The layouts of the rows of pixels that meet the same taps, if that takes less time than `whole`, that of all rows."""
+    if whole.height > ROWS or not 1 < len(gather.places) <= plan.STEPS:
+        return (whole,)
+    time, limit = partial(packed_time, one, itemsize), WORTH * whole_time(one, gather, itemsize)
+    found = cut(gather, time) if limit > 2 * CALL else ()
+    if len(found) < 2 or sum(map(time, found)) > limit:
+        return (whole,)
+    (some_channels, _), laid = plan.steps(one.channels, len(gather.places)), []
+    for part in found:
+        steps = some_channels, len(part.places)
+        copy = packed(one, part, PACKED, *steps, itemsize)
+        laid.append(laid_out(one, part, gather, copy, steps, not whole.packs, False, itemsize))
+    return tuple(laid)
+
+
+def packed_time(one: Pass, itemsize: int, gather: Gather) -> float:
+    """The cycles of two threads for all that is done with these pixels, if they are packed, and some tap meets them."""
+    length, pixels, k = plan.panel(itemsize), one.images * gather.pixels, one.groups * one.channels * len(gather.places)
+    if not k:
+        return math.inf
+    cycles = tile_time(one.rows, pixels, itemsize) + pixels / length * pack_time(gather, length)
+    return CALL + k * cycles * larger_half(one, pixels, length) * 2
+
+
+def larger_half(one: Pass, pixels: int, length: int) -> float:
+    """The part of the work that one of two threads has, if they share panels or tiles."""
+    panels, tiles = half(-(-pixels // length)) * length / pixels, half(one.groups * -(-one.rows // ROWS)) * ROWS
+    return max(0.5, min(panels, tiles / (one.groups * one.rows)))
+
+
+def whole_time(one: Pass, gather: Gather, itemsize: int) -> float:
+    """The same, if they are copied as `copied` says."""
+    length, taps = plan.panel(itemsize), len(gather.places)
+    box, budget = box_of(gather, one.images), plan.PANELS // itemsize // plan.steps(one.channels, taps)[0]
+    if not is_boxed(one, gather, box, budget, length):
+        return packed_time(one, itemsize, gather)
+    panels, copying = box_copies(one, gather, box, budget, length)
+    cycles = panels * (loop_time(one.rows, VECTORS) + copying) * larger_half(one, box.pixels, length) * 2
+    return CALL + one.groups * one.channels * taps * cycles
 
 
 class Joined(NamedTuple):
@@ -354,22 +415,30 @@ def copied(one: Pass, gather: Gather, some_channels: int, some_taps: int, itemsi
 
 
 def layout(one: Pass, gather: Gather, itemsize: int, kept: bool = False) -> Layout:
-    length, lanes, taps = plan.panel(itemsize), WIDE_BYTES // itemsize, len(gather.places)
-    turned = kept and is_turned(one.rows, one.images * gather.pixels, itemsize)
+    taps, turned = len(gather.places), kept and is_turned(one.rows, one.images * gather.pixels, itemsize)
+    steps = plan.steps(one.channels, taps)
+    copy = copied(one, gather, *steps, itemsize, turned)
+    in_place = -(-copy.pixels // plan.panel(itemsize)) <= FEW_PANELS and steps[1] == taps and not kept
+    return laid_out(one, gather, gather, copy, steps, in_place, turned, itemsize)
+
+
+def laid_out(
+    one: Pass, gather: Gather, whole: Gather, copy: Copied, some: tuple[int, int], in_place: bool, turned: bool, itemsize: int
+) -> Layout:
+    """Of pixels that are copied so, `some` channels and taps at a time; their weight is packed with all taps of the `whole`."""
+    length, lanes, (some_channels, some_taps) = plan.panel(itemsize), WIDE_BYTES // itemsize, some
     unit, height = (lanes, length) if turned else (ROWS, ROWS)
-    k, tiles = one.channels * taps, -(-one.rows // unit)
-    some_channels, some_taps = plan.steps(one.channels, taps)
-    steps, copy = some_channels * some_taps, copied(one, gather, some_channels, some_taps, itemsize, turned)
-    panels = -(-copy.pixels // length)
-    in_place = panels <= FEW_PANELS and some_taps == taps and not kept
-    factor = factor_in_place(one) if in_place else factor_packed(one.rows, k, taps, height)
+    every, steps = len(whole.places), some_channels * some_taps
+    k, tiles, panels = one.channels * every, -(-one.rows // unit), -(-copy.pixels // length)
+    factor = factor_in_place(one) if in_place else factor_packed(one.rows, k, every, height)
     slot_cells = -(-(ROWS * length + copy.cells + 2 * lanes + turned * (length * length + lanes)) // lanes) * lanes
     slot_lists = copy.some_panels * (3 * length + 2) + 3 * copy.pieces + 1
-    places = [pairs(one, gather, height, in_place, cells) for cells in (copy.places, packed_places(steps, length))]
+    both = copy.places, packed_places(steps, length)
+    places = [pairs(one, gather, whole, height, in_place, cells) for cells in both]
     lists = *copy.axes, *copy.outs, *places
     starts = np.cumsum([len(Told._fields), *map(len, lists)]).tolist()
     told = (
-        *(one.rows, tiles, one.channels, taps, one.cells, one.pixels),
+        *(one.rows, tiles, one.channels, len(gather.places), one.cells, one.pixels),
         *(one.groups * one.channels * one.cells, one.groups * one.rows * one.pixels, gather.out_axes[2], copy.pixels),
         *(copy.place, some_channels, some_taps, copy.some_panels, copy.boxes, copy.box, copy.lead, copy.all_cells),
         *factor,
@@ -379,7 +448,7 @@ def layout(one: Pass, gather: Gather, itemsize: int, kept: bool = False) -> Layo
     numbers = np.concatenate([np.array(Told._make(told)), *lists])
     sizes = panels, one.groups * tiles, k, slot_cells, slot_lists
     evenly = half(panels) * length / copy.pixels < half(one.groups * tiles) * unit / (one.groups * one.rows)
-    return Layout(headed(slot_cells, slot_lists, [numbers]), *sizes, not in_place, height, gather.places, one.weight, evenly)
+    return Layout(headed(slot_cells, slot_lists, [numbers]), *sizes, not in_place, height, whole.places, one.weight, evenly)
 
 
 def half(count: int) -> int:

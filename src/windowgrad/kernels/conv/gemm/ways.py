@@ -8,6 +8,7 @@ rows or channels also pairs of a channel and a tap.
 from __future__ import annotations
 
 from functools import lru_cache, partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,11 +89,16 @@ def multiply(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -
     strange, together = 0, joined_layouts(one, y.itemsize)
     if together is not None:
         return ready_grids(one, together, y.dtype, helpers(one.work), adds)(x, w, bias, y)
-    for layout in layouts(one, y.itemsize):
-        most = tiles_at_once(layout, y.itemsize)
-        for start in range(0, layout.tiles, most):
-            strange |= multiply_tiles(one, layout, x, w, bias, y, (start, min(most, layout.tiles - start)), adds)
+    for parts in alike(layouts(one, y.itemsize)):
+        most, tiles = tiles_at_once(parts[0], y.itemsize), parts[0].tiles
+        for start in range(0, tiles, most):
+            strange |= multiply_tiles(one, parts, x, w, bias, y, (start, min(most, tiles - start)), adds)
     return strange
+
+
+def alike(found: tuple[Layout, ...]) -> list[list[Layout]]:
+    """The layouts of each grid of pixels: its parts have one weight, which is packed once."""
+    return [list(parts) for _, parts in groupby(found, key=lambda each: id(each.places))]
 
 
 def tiles_at_once(layout: Layout, itemsize: int) -> int:
@@ -101,19 +107,27 @@ def tiles_at_once(layout: Layout, itemsize: int) -> int:
 
 
 def multiply_tiles(
-    one: Pass, layout: Layout, x: Array, w: Array, bias: Array, y: Array, part: tuple[int, int], adds: bool
+    one: Pass, parts: list[Layout], x: Array, w: Array, bias: Array, y: Array, some: tuple[int, int], adds: bool
 ) -> int:
     """So many tiles from the first on, of all panels."""
-    (start, tiles), threads, factor, end = part, helpers(one.work), w, as_they_are(y.dtype)
-    own = layout.k * ROWS * tiles if layout.packs else 0
-    cells, lists = room.get(own + threads * layout.slot_cells, y.dtype, threads * layout.slot_lists)
+    (start, tiles), threads, factor, strange, end = some, helpers(one.work), w, 0, as_they_are(y.dtype)
+    own = parts[0].k * ROWS * tiles if parts[0].packs else 0
+    cells, lists = scratch(parts, own, y.dtype, threads)
     if own:
         factor, cells = cells[:own], cells[own:]
-        pack(one, layout, w, factor, start)
-    count = shares(layout, tiles, threads)
-    whole = start, tiles, layout.panels, count, int(adds)
-    given = x, factor, y, bias, *end, cells, lists, room.taken[:threads], layout.told, *whole
-    return shared(partial(products, *given), abs(count), one.work)
+        pack(one, parts[0], w, factor, start)
+    for layout in parts:
+        count = shares(layout, tiles, threads)
+        whole = start, tiles, layout.panels, count, int(adds)
+        given = x, factor, y, bias, *end, cells, lists, room.taken[:threads], layout.told, *whole
+        strange |= shared(partial(products, *given), abs(count), one.work)
+    return strange
+
+
+def scratch(parts: list[Layout], own: int, dtype: Any, threads: int) -> tuple[Array, Array]:
+    """Memory for so many cells of the weight, and for each thread what a part needs, one after the other."""
+    cells, lists = (max(each) for each in zip(*((part.slot_cells, part.slot_lists) for part in parts), strict=True))
+    return room.get(own + threads * cells, dtype, threads * lists)
 
 
 def ready_grids(one: Pass, grids: Joined, dtype: Any, threads: int, adds: bool) -> Compute:
@@ -193,7 +207,7 @@ def ready_to_multiply(one: Pass, dtype: Any) -> Compute | None:
         if together is not None:
             calls = [ready_grids(one, together, dtype, threads, False)]
         else:
-            calls = [ready_layout(one, layout, dtype, threads) for layout in found]
+            calls = [ready_parts(one, parts, dtype, threads) for parts in alike(found)]
         if len(calls) == 1 and not one.has_unseen:
             return calls[0]
 
@@ -214,22 +228,26 @@ def effort(one: Pass, itemsize: int) -> int:
     return one.work + itemsize * (one.work * WORK // one.rows + one.images * one.groups * one.rows * one.pixels)
 
 
-def ready_layout(one: Pass, layout: Layout, dtype: Any, threads: int) -> Compute:
+def ready_parts(one: Pass, parts: list[Layout], dtype: Any, threads: int) -> Compute:
     """One grid of pixels on so many threads."""
-    if threads == 1:
-        return ready_products(one, layout, dtype)
-    own = layout.k * ROWS * layout.tiles if layout.packs else 0
-    cells, lists, told = own + threads * layout.slot_cells, threads * layout.slot_lists, layout.told
-    count, sizes, end = shares(layout, layout.tiles, threads), (one.rows, one.channels, 0), as_they_are(dtype)
-    start, whole = sharing(products, abs(count), threads), (0, layout.tiles, layout.panels, count, 0)
-    packing = sharing(pack_tiles, layout.tiles, threads if is_worth(own * dtype.itemsize) else 1)
+    first = parts[0]
+    if threads == 1 and len(parts) == 1:
+        return ready_products(one, first, dtype)
+    own = first.k * ROWS * first.tiles if first.packs else 0
+    packing = sharing(pack_tiles, first.tiles, threads if is_worth(own * dtype.itemsize) else 1)
+    sizes, end, calls = (one.rows, one.channels, 0), as_they_are(dtype), []
+    for part in parts:
+        count = shares(part, part.tiles, threads)
+        calls.append((sharing(products, abs(count), threads), (part.told, 0, part.tiles, part.panels, count, 0)))
 
     def call(x: Array, w: Array, bias: Array, y: Array) -> int:
-        space, listed = room.get(cells, dtype, lists)
+        (space, listed), strange = scratch(parts, own, dtype, threads), 0
         if own:
-            packing(w, space, layout.places, layout.weight, sizes)
+            packing(w, space, first.places, first.weight, sizes)
             w, space = space, space[own:]
-        return start(x, w, y, bias, *end, space, listed, room.taken[:threads], told, *whole)
+        for start, told in calls:
+            strange |= start(x, w, y, bias, *end, space, listed, room.taken[:threads], *told)
+        return strange
 
     return call
 
