@@ -6,6 +6,7 @@ import pytest
 from support.conv_ways import LANES, PANEL, ROLES, case, drawn
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv import plan
+from windowgrad.kernels.conv.choose import grouped
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.conv.gemm import layout, ways
 from windowgrad.kernels.conv.gemm.layout import BOXED, HEAD, IN_PLACE, PACKED, Told, layouts
@@ -40,11 +41,11 @@ def test_each_place_of_the_pixels_and_the_weight_gives_the_same_bits(kind, dtype
         made = case(*drawn(rng, kind), dtype, rng, rng.standard_normal)
         for role in (role for role in ROLES.values() if role != WEIGHT):
             found = []
-            for boxed, few in ((False, 0), (True, 0), (False, 1 << 30), (True, 1 << 30)):
+            for boxed, in_place in ((False, False), (True, False), (False, True), (True, True)):
                 monkeypatch.setattr(
                     layout, "is_boxed", lambda one, gather, *_, boxed=boxed: boxed and len(gather.places) <= 384
                 )
-                monkeypatch.setattr(layout, "FEW_PANELS", few)
+                monkeypatch.setattr(layout, "reads_in_place", lambda *_, in_place=in_place: in_place)
                 layout._layouts.cache_clear()
                 seen |= {(each.place, each.factor_packed > 0) for each in told(made.conv.told(role), itemsize)}
                 found.append(summed(made, role, dtype).tobytes())
@@ -110,8 +111,8 @@ def test_pixels_are_real_where_a_box_is_longer_than_the_grid(window, size):
 
 JOINED = {
     "a grid for each phase of the stride": (Sliding((3, 3), 2, 1), (7, 7), 4),
-    "as many panels as are read in place": (Sliding((3,), 2, 1), (2 * PANEL * layout.FEW_PANELS,), 2),
-    "one more": (Sliding((3,), 2, 1), (2 * PANEL * layout.FEW_PANELS + 1,), None),
+    "as many panels as are one call": (Sliding((3,), 2, 1), (2 * PANEL * layout.FEW_JOINED,), 2),
+    "one more": (Sliding((3,), 2, 1), (2 * PANEL * layout.FEW_JOINED + 1,), None),
     "one grid": (Sliding((3, 3), 1, 1), (7, 7), None),
     "more taps than are summed at a time": (Sliding((2 * plan.STEPS + 1,), 2), (2 * plan.STEPS + 9,), None),
 }
@@ -128,10 +129,30 @@ def test_grids_of_pixels_whose_weight_is_in_place_are_one_call(name, threads, mo
     assert (None if found is None else found.grids) == grids
     monkeypatch.setattr(ways, "helpers", lambda work: threads)
     together = summed(made, INPUT, np.float32)
-    monkeypatch.setattr(layout, "FEW_PANELS", 0)
-    layout._layouts.cache_clear()
-    assert layout.joined_layouts(made.conv.told(INPUT), 4) is None
-    assert summed(made, INPUT, np.float32).tobytes() == together.tobytes()
+    for name, value in (("FEW_JOINED", 0), ("reads_in_place", lambda *_: False)):
+        monkeypatch.setattr(layout, name, value)
+        layout._layouts.cache_clear()
+        assert layout.joined_layouts(made.conv.told(INPUT), 4) is None
+        assert summed(made, INPUT, np.float32).tobytes() == together.tobytes()
+
+
+WEIGHTS = {
+    # role, channels, rows, size, whether the weight is packed
+    "many panels": (FORWARD, 8, 2 * ROWS, 40, False),
+    "a loop with a row of zeros": (FORWARD, 8, 2 * ROWS + 3, 40, True),
+    "the same, few panels": (FORWARD, 8, 2 * ROWS + 3, 7, False),
+    "a large weight": (FORWARD, 1024, 512, 40, False),
+    "a large weight, backwards": (INPUT, 1024, 456, 40, True),
+    "one that is not large": (INPUT, 1024, 455, 40, False),
+    "a large weight, backwards, few panels": (INPUT, 1024, 456, 7, False),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_which_weights_are_packed(name):
+    role, channels, rows, side, packs = WEIGHTS[name]
+    conv, _ = grouped(*shapes(Sliding((3, 3), 1, 1), channels, rows, 1, side, side))
+    assert {each.packs for each in layouts(conv.told(role), 4)} == {packs}
 
 
 EVENLY = {

@@ -40,9 +40,12 @@ PACKED, BOXED, IN_PLACE = range(3)
 
 PIECE = 4.0
 """Copying a vector takes as long as so many products of vectors."""
-FEW_PANELS = 4
-"""With so few panels of pixels, the weight is read where it stands, by a list of places, unless its taps are too many for one
-block: the input gradient of 512 channels, 3×3 on 7×7, takes 0.75 of the time."""
+FEW_PANELS, LARGE = 4, 1 << 24
+"""With more panels of pixels, input gradients with a weight of more bytes pack it: its rows are far apart, and not in a cache.
+So do passes whose rows are 3 more than 4, 8, …, which are one loop with a row of zeros, and else two loops more."""
+FEW_JOINED = 6
+"""With so few panels, all grids of pixels of an input gradient are one call, and threads share grids. 24 → 48 channels, 3×3
+with a stride of 2 on 28×28, take 0.65 of the time of one call for each grid; twice as many panels 1.05."""
 SHORT, FEW_TILES = 80, 8
 """A panel of so many k stays in the first cache while so many tiles use it. With more tiles, whole rows of y are written in
 one go, which memory likes better: 32 channels to 948, on 28×28, take 0.7 of the time."""
@@ -216,6 +219,12 @@ def box_copies(one: Pass, gather: Gather, box: Box, budget: int, length: int) ->
 # --- the weight --------------------------------------------------------------------------------------------------
 
 
+def reads_in_place(one: Pass, panels: int, itemsize: int) -> bool:
+    """Whether the weight of so many panels is read where it stands; if not, it is packed."""
+    numbers = one.groups * one.rows * one.channels * one.taps
+    return panels <= FEW_PANELS or (one.rows % 4 != 3 and not (one.back and numbers * itemsize > LARGE))
+
+
 def factor_in_place(one: Pass) -> tuple[int, ...]:
     """The fields from `factor_group` on for a weight that is read where it stands; all taps are one block."""
     group, row, channel = one.weight
@@ -265,14 +274,14 @@ def layouts(one: Pass, itemsize: int, kept: bool = False) -> tuple[Layout, ...]:
 
 
 def joined_layouts(one: Pass, itemsize: int) -> Joined | None:
-    """Those of several grids of pixels as one call, if no weight is packed."""
+    """Those of several grids of pixels as one call, if no weight is packed and panels are few."""
     return _layouts(one, itemsize, False, plan.STEPS, plan.PANELS)[1]
 
 
 @lru_cache(maxsize=1024)
 def _layouts(one: Pass, itemsize: int, kept: bool, steps: int, panels: int) -> tuple[tuple[Layout, ...], Joined | None]:
     found = tuple(layout(one, gather, itemsize, kept) for gather in one.gathers)
-    if len(found) > 1 and not any(each.packs for each in found):
+    if len(found) > 1 and not any(each.packs or each.panels > FEW_JOINED for each in found):
         return found, joined(found)
     cut_up = [parts(one, gather, whole, itemsize) for gather, whole in zip(one.gathers, found, strict=True)]
     return tuple(part for some in cut_up for part in some), None
@@ -418,7 +427,7 @@ def layout(one: Pass, gather: Gather, itemsize: int, kept: bool = False) -> Layo
     taps, turned = len(gather.places), kept and is_turned(one.rows, one.images * gather.pixels, itemsize)
     steps = plan.steps(one.channels, taps)
     copy = copied(one, gather, *steps, itemsize, turned)
-    in_place = -(-copy.pixels // plan.panel(itemsize)) <= FEW_PANELS and steps[1] == taps and not kept
+    in_place = not kept and steps[1] == taps and reads_in_place(one, -(-copy.pixels // plan.panel(itemsize)), itemsize)
     return laid_out(one, gather, gather, copy, steps, in_place, turned, itemsize)
 
 

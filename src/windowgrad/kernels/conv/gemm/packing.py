@@ -5,8 +5,9 @@
                  ├───────────────┤                                    └──┘
 
 Measured and rejected: to pack it panel by panel: an input gradient takes a few cells from each of hundreds of rows far
-apart; channel by channel they follow each other, and one image of 512 channels takes half the time. To pack it where a call
-has few panels of pixels: packing then takes as long as a third of the products (`layout.FEW_PANELS`).
+apart; channel by channel they follow each other, and one image of 512 channels takes half the time. To pack it in every call:
+with few pixels that takes as long as a third of the products, with many nothing is saved (`layout.reads_in_place`). 16 images
+of 512 channels, 3×3 on 7×7, take 0.85 of the time with the weight in its place, 64 channels to 384, 1×1 on 14×14, 0.87.
 """
 
 from __future__ import annotations
