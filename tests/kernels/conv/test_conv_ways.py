@@ -21,7 +21,7 @@ from windowgrad.kernels.conv.gemm import ways as gemm_ways
 from windowgrad.kernels.conv.gemm.direct_ways import DIRECT_WEIGHT
 from windowgrad.kernels.conv.gemm.layout import layouts
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
-from windowgrad.kernels.conv.gemm.short_ways import AROUND, SHORT
+from windowgrad.kernels.conv.gemm.short_ways import AROUND, SHORT, strips
 from windowgrad.kernels.conv.gemm.ways import FEW_WEIGHT, PRODUCTS, WEIGHT_PRODUCTS, shares_rows
 from windowgrad.kernels.conv.pointwise.ways import THIN
 from windowgrad.kernels.runtime import threads
@@ -232,6 +232,25 @@ def test_very_few_rows_are_summed_without_tiles(name):
     channels, rows, pixels, chosen = FLAT[name]
     made = case(ConvParams(Sliding((1,))), (2, channels, pixels), (rows, channels, 1), np.float32, np.random.default_rng(0))
     assert made.conv.chosen(FORWARD, 4)[0].name == chosen
+
+
+SLICED = {
+    # kernel, images, tiles of rows, size, whether threads share slices of the rows
+    "pixels that are copied, one strip": (3, 1, 60, (5, 9), True),
+    "few rows for them": (3, 1, 6, (5, 9), False),
+    "two images": (3, 2, 60, (5, 9), False),
+    "two strips": (3, 1, 60, (30, 60), False),
+    "pixels that are not copied": (1, 1, 6, (30, 60), True),
+    "one tile for each slice": (1, 1, 2, (30, 60), False),
+}
+
+
+@pytest.mark.parametrize("name", SLICED)
+def test_rows_are_shared_in_slices_where_few_pixels_are_copied_again(name):
+    kernel, images, tiles, size, sliced = SLICED[name]
+    window = Sliding((kernel, kernel), 1, kernel // 2)
+    conv, _ = grouped(ConvParams(window), (images, 2, *size), (tiles * ROWS, 2, kernel, kernel))
+    assert (strips(conv.told(FORWARD), 4).slices > 1) == sliced
 
 
 @pytest.mark.parametrize("kind", ["pointwise", "dense"])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv.gemm.at_once import ALONE, ready_short
-from windowgrad.kernels.conv.gemm.layout import loop_time
+from windowgrad.kernels.conv.gemm.layout import loop_time, pack_time
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.short import short_products
 from windowgrad.kernels.conv.gemm.ways import keep_packed, multiply, up_to
@@ -27,7 +27,10 @@ STRIP = 6144
 """Cells that a strip of pixels meets, about, which stay in the nearest cache."""
 SLICES, LEAST_TILES = 4, 2
 """Slices of the rows of all planes, for threads to share, if that leaves so many tiles to each. 7 → 1024 channels on 33×33
-takes 0.7 of the time on two threads; where pixels are copied, copying them for every slice takes as long as that saves."""
+takes 0.7 of the time on two threads."""
+COPIES = 8
+"""Where pixels are copied, that is done for every slice: if there is one strip only, and products take so many times as long.
+32 → 1024 channels, 1×1×1 with a stride of 2 on 8×8×8, take 0.7 of the time; slices of two strips take 1.05 to 1.1."""
 FULL_VECTORS = 0.75
 """The part of the vectors of a plane that are pixels, below which panels that run over images are faster."""
 
@@ -67,8 +70,12 @@ class Strips(NamedTuple):
 def strips(one: Pass, itemsize: int) -> Strips:
     (gather,), length, tiles = one.gathers, plan.panel(itemsize), -(-one.rows // ROWS)
     panels, most = -(-one.pixels // length), max(1, STRIP // (one.channels * len(gather.places) * length))
-    number, slices = -(-panels // most), min(SLICES // (one.images * one.groups), tiles // LEAST_TILES)
-    return Strips(number, -(-panels // number) * length, int(gather.in_order), max(1, slices) if gather.in_order else 1)
+    number, planes = -(-panels // most), one.images * one.groups
+    slices = min(SLICES // planes, tiles // LEAST_TILES)
+    if not gather.in_order:
+        most = int(tiles * ROWS * VECTORS / (COPIES * pack_time(gather, length)))
+        slices = min(slices, most) if planes * number == 1 else 1
+    return Strips(number, -(-panels // number) * length, int(gather.in_order), max(1, slices))
 
 
 def sum_short(one: Pass, x: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
