@@ -59,6 +59,25 @@ def test_neither_threads_nor_what_is_computed_together_change_a_bit(name, monkey
             assert bool(found) == bool(strange)
 
 
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_prepared_call_has_the_same_bits(name, dtype, monkeypatch):
+    monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    given = made(name, dtype, cells=np.random.default_rng(2).standard_normal)
+    one, (expected, strange) = given.conv.told(INPUT), summed(given, dtype)
+    for count in (1, 2, 3):
+        monkeypatch.setattr(threads, "chosen", count)
+        ready = COLUMNS.ready(one, np.dtype(dtype))
+        for _ in range(2):
+            out = placed(np.full(expected.size, np.nan, dtype))
+            found = ready(*given.operands(INPUT), given.bias[INPUT], out)
+            assert all(map(untouched, (out, *given.operands(INPUT))))
+            assert out.tobytes() == expected.tobytes()
+            assert bool(found) == bool(strange)
+    monkeypatch.setattr(columns, "AT_ONCE", one.images * columns.columns_of(one) - 1)
+    assert COLUMNS.ready(one, np.dtype(dtype)) is None
+
+
 def test_sums_are_added_to_what_is_there():
     given = made("two cells apart")
     expected = given.exact(INPUT)

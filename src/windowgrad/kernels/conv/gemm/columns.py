@@ -26,12 +26,12 @@ import numpy as np
 
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv.gemm.layout import tile_time
-from windowgrad.kernels.conv.gemm.ways import multiply
+from windowgrad.kernels.conv.gemm.ways import multiply, ready_to_multiply
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.range_check import any_strange
-from windowgrad.kernels.conv.shapes import Pass, Way
-from windowgrad.kernels.conv.share import shared
-from windowgrad.kernels.runtime.buffers import empty
+from windowgrad.kernels.conv.shapes import Compute, Pass, Way
+from windowgrad.kernels.conv.share import by_threads, shared, sharing
+from windowgrad.kernels.runtime.buffers import empty, maker
 from windowgrad.kernels.runtime.jit import kernel
 from windowgrad.kernels.vector.ops import address, later
 from windowgrad.kernels.vector.registers import WIDE_BYTES
@@ -113,15 +113,39 @@ def add_columns(columns: Any, bias: Any, y: Any, rows: Any, sizes: Any, adds: in
 
 def add_all(one: Pass, g: Array, w: Array, bias: Array, y: Array, adds: bool) -> int:
     """Some samples at a time."""
-    most, rows, planes = max(1, AT_ONCE // columns_of(one)), rows_of_columns(one), one.groups * one.rows
-    sizes, none = (one.taps * one.cells, one.pixels, one.window.stride[-1]), np.zeros(planes * one.taps, y.dtype)
+    most, planes = max(1, AT_ONCE // columns_of(one)), one.groups * one.rows
+    none, told = columns_told(one, y.dtype)
     for begin in range(0, one.images, most):
         images = min(most, one.images - begin)
         columns = empty((images * columns_of(one),), y.dtype)
         multiply(as_columns(one, images), g[begin * one.groups * one.channels * one.cells :], w, none, columns, False)
-        given = columns, bias, y[begin * planes * one.pixels :], rows, sizes, int(adds)
+        given = columns, bias, y[begin * planes * one.pixels :], *told, int(adds)
         shared(partial(add_columns, *given), images * planes, columns.nbytes)
     return int(any_strange(y, 0, y.size))
 
 
-COLUMNS = Way("columns", may_add_columns, add_all, is_wasteful)
+def columns_told(one: Pass, dtype: Any) -> tuple[Array, tuple[Array, tuple[int, int, int]]]:
+    """A bias of zeros for the columns, and what `add_columns` is told: rows and sizes."""
+    sizes = one.taps * one.cells, one.pixels, one.window.stride[-1]
+    return np.zeros(one.groups * one.rows * one.taps, dtype), (rows_of_columns(one), sizes)
+
+
+def ready_to_add(one: Pass, dtype: Any) -> Compute | None:
+    """`add_all` of all samples at once: all but the kernel calls is done."""
+    numbers = one.images * columns_of(one)
+    products = ready_to_multiply(as_columns(one, one.images), dtype) if numbers <= AT_ONCE else None
+    if products is None:
+        return None
+    make, (none, told), planes = maker((numbers,), dtype), columns_told(one, dtype), one.images * one.groups * one.rows
+    add = by_threads(numbers * dtype.itemsize, lambda threads: sharing(add_columns, planes, threads))
+
+    def call(g: Array, w: Array, bias: Array, y: Array) -> int:
+        columns = make((numbers,), dtype)
+        products(g, w, none, columns)
+        add(columns, bias, y, *told, 0)
+        return int(any_strange(y, 0, y.size))
+
+    return call
+
+
+COLUMNS = Way("columns", may_add_columns, add_all, is_wasteful, ready_to_add)

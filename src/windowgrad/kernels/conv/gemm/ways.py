@@ -112,7 +112,8 @@ def multiply_tiles(
     """So many tiles from the first on, of all panels."""
     (start, tiles), threads, factor, strange, end = some, helpers(one.work), w, 0, as_they_are(y.dtype)
     own = parts[0].k * ROWS * tiles if parts[0].packs else 0
-    cells, lists = scratch(parts, own, y.dtype, threads)
+    sizes = slot_sizes(parts)
+    cells, lists = room.get(own + threads * sizes[0], y.dtype, threads * sizes[1])
     if own:
         factor, cells = cells[:own], cells[own:]
         pack(one, parts[0], w, factor, start)
@@ -124,10 +125,9 @@ def multiply_tiles(
     return strange
 
 
-def scratch(parts: list[Layout], own: int, dtype: Any, threads: int) -> tuple[Array, Array]:
-    """Memory for so many cells of the weight, and for each thread what a part needs, one after the other."""
-    cells, lists = (max(each) for each in zip(*((part.slot_cells, part.slot_lists) for part in parts), strict=True))
-    return room.get(own + threads * cells, dtype, threads * lists)
+def slot_sizes(parts: list[Layout]) -> tuple[int, int]:
+    """The cells and integers that a thread needs for all parts, one after the other."""
+    return max(part.slot_cells for part in parts), max(part.slot_lists for part in parts)
 
 
 def ready_grids(one: Pass, grids: Joined, dtype: Any, threads: int, adds: bool) -> Compute:
@@ -235,13 +235,15 @@ def ready_parts(one: Pass, parts: list[Layout], dtype: Any, threads: int) -> Com
         return ready_products(one, first, dtype)
     own = first.k * ROWS * first.tiles if first.packs else 0
     packing = sharing(pack_tiles, first.tiles, threads if is_worth(own * dtype.itemsize) else 1)
+    slot_cells, slot_lists = slot_sizes(parts)
+    cells, lists = own + threads * slot_cells, threads * slot_lists
     sizes, end, calls = (one.rows, one.channels, 0), as_they_are(dtype), []
     for part in parts:
         count = shares(part, part.tiles, threads)
         calls.append((sharing(products, abs(count), threads), (part.told, 0, part.tiles, part.panels, count, 0)))
 
     def call(x: Array, w: Array, bias: Array, y: Array) -> int:
-        (space, listed), strange = scratch(parts, own, dtype, threads), 0
+        (space, listed), strange = room.get(cells, dtype, lists), 0
         if own:
             packing(w, space, first.places, first.weight, sizes)
             w, space = space, space[own:]
