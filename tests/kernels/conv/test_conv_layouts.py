@@ -109,6 +109,31 @@ def test_pixels_are_real_where_a_box_is_longer_than_the_grid(window, size):
     assert (summed(made, FORWARD, np.float32) == made.with_bias(FORWARD, made.exact(FORWARD))).all()
 
 
+@pytest.mark.parametrize("images", [1, 4])
+@pytest.mark.parametrize(
+    ("side", "block", "own"),
+    [
+        (2 * PANEL - 2, 2, False),
+        (2 * PANEL - 1, 2, True),
+        (2 * PANEL, 2, True),
+        (2 * PANEL, 3, False),
+        (2 * PANEL + 1, 2, False),
+    ],
+)
+def test_panels_of_a_box_begin_with_each_image_where_that_takes_no_more_of_them(side, block, own, images, monkeypatch):
+    """A box of one axis has a zero behind each image; how its panels begin changes no bit. `block`: panels at a time."""
+    monkeypatch.setattr(plan, "PANELS", 3 * 4 * (block * PANEL + 2))
+    made = case(*shapes(Sliding((3,), 1, 1), 3, ROWS, images, side), np.float32, np.random.default_rng(0))
+    (found,) = told(made.conv.told(FORWARD), 4)
+    assert (found.place, found.runs) == (BOXED, images if own else 1)
+    sums = summed(made, FORWARD, np.float32)
+    assert (sums == made.with_bias(FORWARD, made.exact(FORWARD))).all()
+    for runs in (1, images):
+        monkeypatch.setattr(layout, "box_runs", lambda *_, runs=runs: runs)
+        layout._layouts.cache_clear()
+        assert summed(made, FORWARD, np.float32).tobytes() == sums.tobytes()
+
+
 JOINED = {
     "a grid for each phase of the stride": (Sliding((3, 3), 2, 1), (7, 7), 4),
     "as many panels as are one call": (Sliding((3,), 2, 1), (2 * PANEL * layout.FEW_JOINED,), 2),

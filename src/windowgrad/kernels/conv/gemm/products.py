@@ -93,12 +93,19 @@ def pieces_or_row(pixels: Range, axes: Axes, lanes: int, to: Any) -> int:
 
 
 @helper
+def pixels_of(told: Told, panel: int, length: int) -> Range:
+    run = panel // told.run_panels
+    start, first = run * told.run_pitch, (panel - run * told.run_panels) * length
+    return Range(start + first, start + min(first + length, told.pixels))
+
+
+@helper
 def list_outputs(told: Told, axes: Axes, panels: Range, to: Scratch) -> None:
     """Where the pixels of some panels stand in y, and in x if they are read there."""
     lanes = wide_lanes(to.tile)
     length = VECTORS * lanes
     for q in range(panels.first, panels.last):
-        some = Range(q * length, min((q + 1) * length, told.pixels))
+        some = pixels_of(told, q, length)
         lists = later(to.lists, (q - panels.first) * (3 * length + 2))
         image, dense = some.first // axes.out.grid[0], axes.out.rank == 1 and told.place != BOXED and axes.out.move[0] == 1
         if dense and some.first + length <= (image + 1) * axes.out.grid[0]:
@@ -134,12 +141,12 @@ def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, p
     """
     lanes, stride, boxed = wide_lanes(x.cells), axes.met.step[axes.met.rank - 1], told.place == BOXED
     length, panel = VECTORS * lanes, told.some_channels * told.some_taps * VECTORS * lanes
-    start = panels.first * length - told.lead
+    start = pixels_of(told, panels.first, length).first - told.lead
     reach = told.box - (told.some_panels - (panels.last - panels.first)) * length  # a share may have fewer panels than a box
     first, last = max(0, start), min(told.all_cells, start + reach)
     listed_once = boxed or (panels.last - panels.first == 1 and told.some_taps == told.taps)
     for q in range(panels.first, panels.first + 1 if boxed else panels.last):
-        some, pitch = Range(q * length, min((q + 1) * length, told.pixels)), length
+        some, pitch = pixels_of(told, q, length), length
         into = Matrix(later(to.pixels, (q - panels.first) * panel), (taps.last - taps.first) * length)
         if boxed:
             some, pitch = Range(first, last), told.box
@@ -180,7 +187,8 @@ def multiply_block(
     m, q, pixel, half = rows.first, panels.first, 0, lanes // 2
     while m < rows.last and q < panels.last:
         tile, within = m // told.height, m % told.height
-        count, pixels = min(told.height - within, rows.last - m), min(length, told.pixels - q * length)
+        count, some = min(told.height - within, rows.last - m), pixels_of(told, q, length)
+        pixels = some.last - some.first
         weight = Matrix(later(w, tile * told.factor_tile + within), told.factor_row)
         to = Matrix(later(y.cells, m * y.step), y.step)
         first, last = (
@@ -311,6 +319,7 @@ def products(
         told = Told(
             p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13], p[14], p[15], p[16],
             p[17], p[18], p[19], p[20], p[21], p[22], p[23], p[24], p[25], p[26], p[27], p[28], p[29], p[30], p[31], p[32],
+            p[33], p[34], p[35],
         )  # fmt: skip
         axes = axes_of(p, told)
         of = Scratch(
@@ -329,7 +338,7 @@ def products(
             part, every = unit % panels, tiles * told.tiles
             own, some = (
                 Range(every * part // panels, every * (part + 1) // panels),
-                Range(0, (told.pixels + length - 1) // length),
+                Range(0, told.runs * told.run_panels),
             )
         for group in range(own.first // told.tiles, (own.last + told.tiles - 1) // told.tiles):
             low, high = max(0, own.first - group * told.tiles), min(told.tiles, own.last - group * told.tiles)
@@ -340,8 +349,11 @@ def products(
             begin = Start(later(address(bias), group * told.rows), True, adds == 0)
             others = later(address(beside), told.origin + group * told.rows * told.out_plane)
             end = Finish(others, len(beside) > 0, address(limits)[0], address(limits)[1])
-            for q in range(some.first, some.last, told.some_panels):
-                block = Range(q, min(some.last, q + told.some_panels))
+            q = some.first
+            while q < some.last:
+                following = min(q + told.some_panels, (q // told.run_panels + 1) * told.run_panels)
+                block = Range(q, min(some.last, following))
                 strange |= multiply_panels(planes, factor, sums, begin, end, told, axes, rows, block, of)
+                q = block.last
     leave_slot(address(taken), slot)
     return strange
