@@ -134,6 +134,12 @@ def test_panels_of_a_box_begin_with_each_image_where_that_takes_no_more_of_them(
         assert summed(made, FORWARD, np.float32).tobytes() == sums.tobytes()
 
 
+@pytest.mark.parametrize(("between", "runs"), [(2 * PANEL - 1, 4), (2 * PANEL, 1)])
+def test_images_of_a_box_that_are_far_apart_are_one_run(between, runs):
+    box = layout.Box((2 * PANEL + between,), ((0,),), ((0, 0),), 2 * PANEL, 0, 0)
+    assert layout.box_runs(box, 4, PANEL, 2) == runs
+
+
 JOINED = {
     "a grid for each phase of the stride": (Sliding((3, 3), 2, 1), (7, 7), 4),
     "as many panels as are one call": (Sliding((3,), 2, 1), (2 * PANEL * layout.FEW_JOINED,), 2),

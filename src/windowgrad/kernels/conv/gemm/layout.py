@@ -214,9 +214,10 @@ def box_pixels(box: Box, images: int) -> int:
 
 def box_runs(box: Box, images: int, length: int, some_panels: int) -> int:
     """Each image is a run of its own where its panels need no more cells than it has: then none has the lanes between two of
-    them, a row of the box and more. It must have as many panels as are taken at a time, or more boxes would be copied."""
-    panels = -(-box.pixels // length)
-    return images if panels * length <= math.prod(box.grid) and panels >= some_panels else 1
+    them, a row of the box and more. It must have as many panels as are taken at a time, or more boxes would be copied. Where
+    images are two panels apart, whole panels are jumped over anyway."""
+    panels, between = -(-box.pixels // length), math.prod(box.grid) - box.pixels
+    return images if panels * length - box.pixels <= between < 2 * length and panels >= some_panels else 1
 
 
 def is_boxed(one: Pass, gather: Gather, box: Box, budget: int, length: int) -> bool:
@@ -346,11 +347,11 @@ def larger_half(one: Pass, pixels: int, length: int) -> float:
 def whole_time(one: Pass, gather: Gather, itemsize: int) -> float:
     """The same, if they are copied as `copied` says."""
     length, taps = plan.panel(itemsize), len(gather.places)
-    box, budget = box_of(gather, one.images), plan.PANELS // itemsize // plan.steps(one.channels, taps)[0]
+    box, budget = box_of(gather), plan.PANELS // itemsize // plan.steps(one.channels, taps)[0]
     if not is_boxed(one, gather, box, budget, length):
         return packed_time(one, itemsize, gather)
     panels, copying = box_copies(one, gather, box, budget, length)
-    cycles = panels * (loop_time(one.rows, VECTORS) + copying) * larger_half(one, box.pixels, length) * 2
+    cycles = panels * (loop_time(one.rows, VECTORS) + copying) * larger_half(one, box_pixels(box, one.images), length) * 2
     return CALL + one.groups * one.channels * taps * cycles
 
 
