@@ -27,13 +27,13 @@ def cut_everywhere(monkeypatch):
     def products(one, itemsize, gather):
         return gather.pixels * len(gather.places) or math.inf
 
-    monkeypatch.setattr(layout, "packed_time", products)
-    monkeypatch.setattr(layout, "whole_time", lambda *_: math.inf)
+    monkeypatch.setattr(cut, "packed_time", products)
+    monkeypatch.setattr(cut, "whole_time", lambda *_: math.inf)
     layout._layouts.cache_clear()
 
 
 def never_cut(monkeypatch):
-    monkeypatch.setattr(layout, "whole_time", lambda *_: 0.0)
+    monkeypatch.setattr(cut, "whole_time", lambda *_: 0.0)
     layout._layouts.cache_clear()
 
 

@@ -143,8 +143,8 @@ def test_tiles_are_turned_if_loops_of_few_vectors_wait_longer():
     assert not gemm.layout.is_turned(rows, pixels, 4)
     assert gemm.layout.is_turned(rows, pixels + 1, 4)
     assert not gemm.layout.is_turned(1, pixels + 1, 4)
-    assert gemm.layout.tile_time(ROWS, pixels, 4) == ROWS * VECTORS
-    assert gemm.layout.tile_time(1, 1, 4) == gemm.layout.LATENCY
+    assert gemm.times.tile_time(ROWS, pixels, 4) == ROWS * VECTORS
+    assert gemm.times.tile_time(1, 1, 4) == gemm.times.LATENCY
 
 
 def test_bits_do_not_depend_on_threads_or_on_the_rest_of_the_batch():

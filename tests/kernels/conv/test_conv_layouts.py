@@ -9,7 +9,9 @@ from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv.choose import grouped
 from windowgrad.kernels.conv.exact import FORWARD, INPUT, WEIGHT
 from windowgrad.kernels.conv.gemm import layout, ways
-from windowgrad.kernels.conv.gemm.layout import BOXED, HEAD, IN_PLACE, PACKED, Told, layouts
+from windowgrad.kernels.conv.gemm.box import Box, box_runs
+from windowgrad.kernels.conv.gemm.layout import layouts
+from windowgrad.kernels.conv.gemm.told import BOXED, HEAD, IN_PLACE, PACKED, Told
 from windowgrad.kernels.conv.gemm.ways import PRODUCTS
 from windowgrad.kernels.vector.registers import ROWS
 from windowgrad.params import ConvParams
@@ -136,8 +138,8 @@ def test_panels_of_a_box_begin_with_each_image_where_that_takes_no_more_of_them(
 
 @pytest.mark.parametrize(("between", "runs"), [(2 * PANEL - 1, 4), (2 * PANEL, 1)])
 def test_images_of_a_box_that_are_far_apart_are_one_run(between, runs):
-    box = layout.Box((2 * PANEL + between,), ((0,),), ((0, 0),), 2 * PANEL, 0, 0)
-    assert layout.box_runs(box, 4, PANEL, 2) == runs
+    box = Box((2 * PANEL + between,), ((0,),), ((0, 0),), 2 * PANEL, 0, 0)
+    assert box_runs(box, 4, PANEL, 2) == runs
 
 
 JOINED = {

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.geometry import Sliding
-from windowgrad.kernels.conv.gemm.layout import tile_time
+from windowgrad.kernels.conv.gemm.times import tile_time
 from windowgrad.kernels.conv.gemm.ways import multiply, ready_to_multiply
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.range_check import any_strange

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from windowgrad.kernels.conv.gemm.layout import BOXED, HEAD, IN_PLACE, Told
+from windowgrad.kernels.conv.gemm.told import BOXED, HEAD, IN_PLACE, Told
 from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces, put_pieces, real_pieces
 from windowgrad.kernels.conv.records import Finish, InAxes, OutAxes, Pieces, Range, Start
 from windowgrad.kernels.conv.share import leave_slot, take_slot

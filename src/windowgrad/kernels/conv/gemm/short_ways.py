@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from windowgrad.kernels.conv import plan
 from windowgrad.kernels.conv.gemm.at_once import ALONE, ready_short
-from windowgrad.kernels.conv.gemm.layout import loop_time, pack_time
 from windowgrad.kernels.conv.gemm.packing import pack_tiles
 from windowgrad.kernels.conv.gemm.short import short_products
+from windowgrad.kernels.conv.gemm.times import loop_time, pack_time
 from windowgrad.kernels.conv.gemm.ways import keep_packed, multiply, up_to
 from windowgrad.kernels.conv.plan import Array
 from windowgrad.kernels.conv.shapes import JOINED, Compute, Pass, Way
