@@ -44,6 +44,7 @@ POOLING: dict[str, Geometry] = {
 MASKED = (
     *(("", windows) for windows in ("", "at every cell", "of long rows", "global")),
     ("small planes", ""),
+    ("small planes", "at every cell"),
     ("wide planes, even", "side by side"),
 )
 """Layouts, of `pooled`, and windows that are computed in different ways with a mask."""
