@@ -23,7 +23,7 @@ from windowgrad.kernels.pool.masked import max_lanes, max_planes, max_short, who
 from windowgrad.kernels.pool.masked.fill import Kind, clear, filled, filling, mask_of, small_mask, watched
 from windowgrad.kernels.pool.max import entry as max_entry
 from windowgrad.kernels.pool.min import entry as min_entry
-from windowgrad.params import Mask, MaxParams, MinParams, no_cell
+from windowgrad.params import Mask, MaxParams, no_cell
 
 RULES: dict[str, tuple[Any, Any, Any, Any, Any]] = {
     "max": (max_entry.max_forward, max_entry.max_jvp, max_entry.max_vjp, max_entry.max_with_indices, max_entry.max_pushing),
@@ -156,7 +156,7 @@ def rules(kind: str) -> Kernels:
         def call(mask: Array, x: Array) -> tuple[Array, Array | None]:
             cells, lost = fill(mask, x)
             y, found = find(min_entry.reverse(cells, cells) if kind == "min" else cells)
-            if isinstance(params, MinParams):
+            if kind == "min":
                 min_entry.turned_back(params, x, y)
             if (doubt := in_doubt(params, x, y)) is not None:
                 if lost or params.empty == "raise":

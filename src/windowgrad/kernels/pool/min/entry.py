@@ -19,7 +19,7 @@ from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.pool.max import entry, long_rows
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
-from windowgrad.params import AT_ONCE, MinParams
+from windowgrad.params import AT_ONCE, MinParams, PoolParams
 
 
 def min_forward(params: MinParams, x: Array, out: Array | None = None) -> Array:
@@ -71,7 +71,7 @@ def reverse(x: Array, out: Array | None = None) -> Array:
     return out
 
 
-def turned_back(params: MinParams, x: Array, y: Array) -> Array:
+def turned_back(params: PoolParams, x: Array, y: Array) -> Array:
     """The result in the order of x, 0 where a window has no real cell."""
     reverse(y, y)
     geometry = params.geometry
