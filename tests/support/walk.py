@@ -65,7 +65,8 @@ def is_kernel(entered: Entered) -> bool:
 
 def spine(entered: list[Entered]) -> list[tuple[str, str]]:
     """The functions on the way to the first kernel, and the kernel."""
-    kernel = next(filter(is_kernel, entered))
+    kernel = next(filter(is_kernel, entered), None)
+    assert kernel is not None, f"no kernel among {[each.step for each in entered]}"
     return named([*kernel.within, kernel.step])
 
 
