@@ -93,6 +93,8 @@ def test_a_network_gives_what_pytorchs_gives_with_the_same_weights(name):
 )
 def test_first_parameters_are_as_large_as_pytorchs(layer, module, shape):
     params = layer.init(np.random.default_rng(0), shape)
+    torch.manual_seed(0)
+    module.reset_parameters()
     for name, array in params.items():
         theirs = getattr(module, name).detach().numpy()
         assert array.shape == theirs.shape
