@@ -19,7 +19,7 @@ import os, signal, sys
 import numba.core.typeinfer
 import numpy as np
 from windowgrad import saving
-from windowgrad.kernels.runtime import jit
+from windowgrad.kernels.runtime import jit, separate
 
 ENGINE = jit.cpu_target.target_context.codegen()._engine._ee  # LLVM, which calls back into Python
 
@@ -32,9 +32,13 @@ def press(owner, name):
         return real(*arguments, **options)
     setattr(owner, name, pressing)
 
+@jit.separate_helper
+def twice(v):
+    return v + v
+
 @jit.kernel
 def double(x):
-    return x[0] + x[0]
+    return twice(x[0])
 """
 INTERRUPTED = """
 press({where})
@@ -47,6 +51,7 @@ print(sorted(name.partition("-")[0] for name in os.listdir(jit.cache_folder(__na
 """
 MOMENTS = {
     "types are inferred": "numba.core.typeinfer.TypeInferer, 'propagate'",
+    "code of its own is generated": "separate, 'emitted'",
     "code is generated": "ENGINE, '_object_cache_notify'",
     "it is linked": "ENGINE, '_object_cache_getbuffer'",
     "it is packed": "jit, 'pack'",

@@ -8,37 +8,20 @@ from functools import partial
 
 import numpy as np
 import pytest
-from numba import types
 
 from support.interpreter import fresh
+from support.shared_kernels import bits, count_up, note_thread
 from windowgrad.kernels.runtime import entries, team, threads
 from windowgrad.kernels.runtime.jit import compiled
 
 LARGE, SMALL = threads.LEAST_WORK, threads.LEAST_WORK // threads.QUICKER
 posix = pytest.mark.skipif(os.name != "posix", reason="threads have another name elsewhere")
-thread_id = types.ExternalFunction("pthread_self", types.uintp())
-
-
-@compiled
-def count_up(found, first, last):
-    for i in range(first, last):
-        found[i] += 1
 
 
 @compiled
 def count_by(found, step, first, last):
     for i in range(first, last):
         found[i] += step
-
-
-@compiled
-def note_thread(found, rounds, first, last):
-    """Who computes each index; it takes a while."""
-    for i in range(first, last):
-        total = 0
-        for k in range(rounds):
-            total ^= found[(k * k) & 7]
-        found[8 + i] = thread_id() if total == 0 else 0
 
 
 @compiled
@@ -52,15 +35,6 @@ def gives(found, first, last):
     for i in range(first, last):
         found[i] += 1
     return 0.5
-
-
-@compiled
-def bits(found, first, last):
-    total = 0
-    for i in range(first, last):
-        found[i] += 1
-        total |= 1 << i
-    return total
 
 
 @compiled
@@ -299,7 +273,7 @@ def test_helpers_that_sleep_are_called_and_every_call_is_complete(monkeypatch):
     mixed = []
     threads.run(lambda first, last: mixed.append((first, last)), 3, LARGE)
     assert sorted(mixed) == [(0, 1), (1, 2), (2, 3)]
-    assert len(threads.pool.asleep) <= threads.pool.helpers
+    assert threads.pool.team.in_bed() <= threads.pool.helpers
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -3,7 +3,6 @@
 import sys
 import threading
 import time
-from contextlib import suppress
 
 import pytest
 
@@ -105,33 +104,3 @@ def test_nobody_watches_where_threads_share_a_cpu(monkeypatch):
     assert not threads.may_watch()
     monkeypatch.setattr(threads, "cpus", lambda: 2)
     assert threads.may_watch()
-
-
-def test_a_helper_about_to_sleep_sees_the_caller_that_saw_nobody_asleep(monkeypatch):
-    """Else it slept through every second of several long calls: it stopped watching just before each opened the door."""
-
-    class Queue:
-        def empty(self) -> bool:
-            return True
-
-        def get(self) -> None:
-            raise SystemExit  # here it would sleep
-
-    pool, watched = threads.Pool(), []
-    monkeypatch.setattr(pool, "jobs", Queue())
-
-    def watch(seen: int) -> None:
-        watched.append(len(pool.asleep))
-        if len(watched) == 1:
-            pool.call(0)
-
-    monkeypatch.setattr(pool, "watch", watch)
-
-    def serve() -> None:
-        with suppress(SystemExit):
-            pool.serve()
-
-    helper = threading.Thread(target=serve)
-    helper.start()
-    helper.join()
-    assert watched == [0, 0]

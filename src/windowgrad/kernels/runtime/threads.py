@@ -20,13 +20,12 @@ import os
 import sys
 import threading
 from _thread import start_new_thread
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import cache, partial
 from itertools import pairwise
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from windowgrad.arguments import as_int
@@ -115,12 +114,10 @@ class Pool:
 
     def __init__(self) -> None:
         self.jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self.asleep: deque[None] = deque()  # an entry for each helper that waits for a job and was not called
-        self.calls = spin.Word()  # how many there were
-        self.launches = 0  # how many calls there were for those who watch the door of the team
+        self.calls = spin.Word()  # how many there were for Python
         self.lock = threading.Lock()
         self.helpers = 0
-        self.team: Any = None  # what helpers watch for kernels, once there was one
+        self.team: Any = None  # of those who take shares of kernels, once there was one
 
     def wake(self, job: Job, count: int) -> None:
         if self.helpers < count:
@@ -128,20 +125,21 @@ class Pool:
         for _ in range(count):
             self.jobs.put(job)
         self.calls.value += 1
+        if self.team is not None:
+            self.team.rouse(count)
 
-    def call(self, count: int) -> None:
-        """Have so many helpers watch the door of the team.
+    def gather(self, team: Any) -> None:
+        """From now on helpers wait in a team, those that sleep here too; not if another caller was faster.
 
-        The number of launches changes before it is seen who is asleep: a helper that is about to sleep looks at it.
+        Nothing is made while the lock is held: a finaliser that runs then may call.
         """
-        self.launches += 1
-        if self.helpers < count:
-            self.start(count)
-        while self.asleep and count:
-            self.jobs.put(None)
-            with suppress(IndexError):  # another caller was faster
-                self.asleep.pop()
-            count -= 1
+        team.watch(may_watch())
+        jobs: SimpleQueue[Job | None] = SimpleQueue()
+        with self.lock:
+            if self.team is None:
+                self.team, before, self.jobs = team, self.jobs, jobs
+                for _ in range(self.helpers):  # only those who sleep take what is in the old queue
+                    before.put(None)
 
     def start(self, count: int) -> None:
         with self.lock:
@@ -154,26 +152,23 @@ class Pool:
 
     def serve(self) -> None:
         state.inside = True
+        team, bed = None, 0
         while True:
-            seen, launches = self.calls.value, self.launches
-            if self.jobs.empty():
-                self.watch(seen)
-            self.asleep.append(None)
-            if self.launches != launches and self.jobs.empty():  # perhaps by a caller that saw nobody asleep: watch once more
-                with suppress(IndexError):
-                    self.asleep.pop()
-                continue
-            job = self.jobs.get()
-            if job is not None:  # who called with None has taken away an entry
-                with suppress(IndexError):
-                    self.asleep.pop()
-                job.help()
+            jobs, seen = self.jobs, self.calls.value  # the queue before the team: in a new queue nobody sleeps without one
+            if team is not self.team:
+                team, bed = self.team, self.team.bed()
+            if jobs.empty():
+                self.wait(seen, team, bed)
+            with suppress(Empty):
+                job = jobs.get(block=team is None)
+                if job is not None:
+                    job.help()
                 del job  # nothing of it is kept while waiting for the next
 
-    def watch(self, seen: int) -> None:
-        """Until there is a job for Python, or for a moment; meanwhile the team works."""
-        if self.team is not None:
-            self.team.serve(self.calls, seen, may_watch())
+    def wait(self, seen: int, team: Any, bed: int) -> None:
+        """Until there is a job for Python; without a team for a moment only."""
+        if team is not None:
+            team.serve(self.calls, seen, bed)
         elif may_watch():
             self.calls.passed(seen)
 
@@ -248,8 +243,10 @@ def launched(kernel: Any, given: tuple[Any, ...], count: int, threads: int) -> i
         return None
     if pool.team is None:
         spin.prepare()
-        pool.team = team.Team()
-    pool.call(threads - 1)
+        with put_off():  # else some would sleep for ever
+            pool.gather(team.Team())
+    if pool.helpers < threads - 1:
+        pool.start(threads - 1)
     return pool.team.launch(kernel, given, count, min(count, SHARES * threads), threads - 1)  # type: ignore[no-any-return]
 
 
@@ -274,7 +271,8 @@ def repeated(kernel: Any, count: int, threads: int, told: tuple[Any, ...] = ()) 
                 return kernel(*given, *alone) or 0
             described = pool.team, *pool.team.job(told, count, min(count, SHARES * threads), threads - 1)
             return found
-        pool.call(threads - 1)
+        if pool.helpers < threads - 1:
+            pool.start(threads - 1)
         return kernel(*given, *known[1]) or 0
 
     return call
@@ -324,6 +322,8 @@ def set_num_threads(count: int) -> None:
     """Use at most `count` threads from the next call on. The results are the same bits for every count."""
     global chosen
     chosen = checked("count", count, 1, MOST_THREADS)
+    if pool.team is not None:
+        pool.team.watch(may_watch())
 
 
 @cache
