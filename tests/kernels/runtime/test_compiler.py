@@ -206,6 +206,44 @@ def test_the_variables_of_a_statement_are_those_that_numba_finds():
     assert sum(map(len, theirs)) > 50
 
 
+def calls_at_every_depth(deepest, again=100):
+    """Recurses, and at each depth calls so often what ends at once."""
+    for _ in range(again):
+        ends_at_once()
+    if deepest:
+        calls_at_every_depth(deepest - 1)
+
+
+def ends_at_once():
+    one = two = three = four = five = six = seven = eight = None  # its frame is larger than the one that calls it
+    return one, two, three, four, five, six, seven, eight
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="page faults of a thread are counted by Linux")
+def test_a_deep_call_with_room_asks_the_system_for_no_memory_at_each_call_within():
+    import resource
+
+    def faults(call):
+        call(500)
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        call(500)
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+
+    assert faults(calls_at_every_depth) > 150  # once for each call at the end of a piece of the stack
+    assert faults(shortcuts.with_room(calls_at_every_depth)) < 50
+
+
+def test_a_call_with_room_is_the_call():
+    def told(*args, **kws):
+        return args, kws
+
+    roomy = shortcuts.with_room(told)
+    assert roomy(1, 2, a=3) == ((1, 2), {"a": 3})
+    assert roomy.__name__ == "told"
+    with pytest.raises(ZeroDivisionError):
+        shortcuts.with_room(lambda: 1 // 0)()
+
+
 def test_what_a_program_has_frozen_stays_frozen_and_nothing_else_does():
     assert gc.get_freeze_count() == 0
     assert made()(np.array([4, 2, 3])) == 5
@@ -302,6 +340,6 @@ def test_a_helper_is_there_for_who_calls_it_though_another_never_does():
 
 
 def test_what_is_in_no_library_is_an_error_and_no_call_of_nothing(monkeypatch):
-    monkeypatch.setattr(compiler, "called", lambda library: [])
+    monkeypatch.setattr(compiler, "called", lambda library, machine: [])
     with pytest.raises(RuntimeError, match=r"kernel: calls _ZN.*least.*, which is in no library"):
         made()(np.array([4, 2, 3]))

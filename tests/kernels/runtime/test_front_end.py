@@ -10,7 +10,7 @@ from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
 
 from support.allocations import all_freed
-from windowgrad.kernels.runtime import compiler, jit, lowering, passes, simplify
+from windowgrad.kernels.runtime import jit, lowering, passes
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,7 @@ def test_a_call_of_a_helper_is_not_copied_before_it_is_inlined():
     kernel(x, True, True)
     assert x.tolist() == [4, 1, -2, -5]
     (made,) = noted_by_cases.overloads.values()
-    code = simplify.Code(str(compiler.whole(made.library)), made.library._codegen)
+    (code,) = made.library.codes
     module = parse_bitcode(code.simplified(cpu_target.target_context.codegen()._tm), create_context())
     (function,) = (each for each in module.functions if not each.is_declaration)
     calls = [str(each) for block in function.blocks for each in block.instructions if each.opcode == "call"]

@@ -3,7 +3,8 @@
 By default Numba optimises each function that a kernel calls as if Python called it, makes machine code of it and loads that,
 and then optimises its code again as part of the kernel. But a helper is only ever part of kernels. So here what a kernel calls
 is simplified by itself (`simplify`), and stays so until the kernel links it in; then all of it is optimised at once. That also
-holds for kernels that it calls, and for what Numba itself compiles for it (`min`, `np.empty`). Passes of the front end that
+holds for kernels that it calls, and for what Numba itself compiles for it (`min`, `np.empty`). Only what is called seldom may
+have machine code of its own, which LLVM makes while Numba goes on (`separate`). Passes of the front end that
 kernels have no use for are left out (`passes`, `lowering`), and the loops of most kernels are not unrolled.
 
 Measured (`python benchmarks/cold_start.py`), in seconds of CPU, of which LLVM takes 30 to 45 %: a maximum 1.3, a smooth
@@ -20,10 +21,10 @@ from functools import partial
 from typing import Any
 
 import numba
-from llvmlite.binding import Linkage, parse_bitcode
+from llvmlite.binding import parse_bitcode
 from numba import _dynfunc
 from numba.core.cgutils import normalize_ir_text
-from numba.core.codegen import JITCodeLibrary, _parse_refprune_flags
+from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.environment import lookup_environment
@@ -34,12 +35,16 @@ from numba.core.untyped_passes import InlineClosureLikes, InlineInlinables, With
 
 from windowgrad.kernels.runtime.lowering import EndLives, Lowering
 from windowgrad.kernels.runtime.notice import wait
+from windowgrad.kernels.runtime.object_code import load
 from windowgrad.kernels.runtime.passes import Passes
+from windowgrad.kernels.runtime.separate import Separate, droppable, hide, optimise
 from windowgrad.kernels.runtime.shortcuts import few_collections, load_without_scipy, own_ways
-from windowgrad.kernels.runtime.simplify import Code, helper, pass_builder
+from windowgrad.kernels.runtime.simplify import Code, helper
 
 LEFT_OUT = (WithLifting, InlineClosureLikes, InlineInlinables, NopythonRewrites)
 """Passes for `with`, closures and comprehensions, functions that Numba is to inline, and arithmetic on whole arrays."""
+
+separately = True  # else all code is part of kernels, and is shown with theirs
 
 
 # --- linking -----------------------------------------------------------------------------------------------------
@@ -50,8 +55,15 @@ class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
 
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(codegen, name)
-        self.parts: list[Code] = []  # of what is not a kernel: not in its module yet
+        self.codes: list[Code] = []  # of what is not a kernel: each who needs it links it in
+        self.separate: Separate | None = None
+        self.separates: dict[str, bytes] = {}  # machine code that its own calls by these names
         self.unrolls = False
+
+    def separated(self, machine: Any) -> tuple[str, str, bytes] | None:
+        """If the function has machine code of its own: its name in LLVM's code, its name there, and that, when it is made."""
+        name, code = self.separate.found(machine) if self.separate is not None else ("", None)
+        return None if self.separate is None or code is None else (self.separate.symbol, name, code)
 
     def add_linking_library(self, library: Any) -> None:
         self._linking_libraries.append(library)
@@ -61,7 +73,7 @@ class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
             super().add_ir_module(module)
             return
         code = Code(normalize_ir_text(str(module)), self._codegen)
-        self.parts.append(code)
+        self.codes.append(code)
         helper.take(code)
 
     def _optimize_functions(self, module: Any) -> None:
@@ -69,40 +81,40 @@ class Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
 
     def finalize(self) -> None:
         wait.look()
-        whole(self)
-        for library in called(self):
+        machine, module = self._codegen._tm, self._final_module
+        for code in self.codes:
+            module.link_in(parse_bitcode(code.simplified(machine)))
+        separates: dict[str, tuple[str, bytes]] = {}
+        for library in called(self, machine):
             self._reload_init.update(library._reload_init)
-            if library._finalized:
-                self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+            if not isinstance(library, Library):  # for some functions Numba has libraries of its own
+                module.link_in(library._get_module_for_linking(), preserve=True)
+            elif found := library.separated(machine):
+                separates[found[0]] = found[1:]
             else:
-                self._final_module.link_in(shared(whole(library)))
-        if any(function.is_declaration and function.name.startswith("NRT_") for function in self._final_module.functions):
-            self._final_module.link_in(rtsys.library._get_module_for_linking(), preserve=True)
-        builder = pass_builder(self._codegen._tm, self.unrolls)
-        passes = builder.getModulePassManager()
-        passes.add_refprune_pass(_parse_refprune_flags())
-        passes.run(self._final_module, builder)
-        self._final_module.verify()
-        for function in self._final_module.functions:
-            if function.is_declaration and function.name.startswith("_ZN"):  # Numba's name of a function: LLVM would call 0
+                for code in library.codes:
+                    module.link_in(droppable(parse_bitcode(code.simplified(machine))))
+        if any(function.is_declaration and function.name.startswith("NRT_") for function in module.functions):
+            module.link_in(rtsys.library._get_module_for_linking(), preserve=True)
+        optimise(module, machine, self.unrolls)
+        hide(module)
+        module.verify()
+        for function in module.functions:
+            if function.is_declaration and function.name in separates:
+                function.name, compiled = separates[function.name]
+                self.separates[function.name] = compiled
+                load(function.name, compiled, self._codegen)
+            elif function.is_declaration and function.name.startswith("_ZN"):  # as Numba names functions: LLVM would call 0
                 raise RuntimeError(f"{self.name}: calls {function.name}, which is in no library that it is made of")
         self._finalize_final_module()
 
 
-def whole(library: Any) -> Any:
-    """The module of a library, with what the second thread has made. For some functions Numba has libraries of its own."""
-    if isinstance(library, Library):
-        while library.parts:
-            code = library.parts.pop(0).simplified(library._codegen._tm)
-            library._final_module.link_in(parse_bitcode(code))
-    return library._final_module
-
-
-def called(library: Any) -> list[Any]:
+def called(library: Any, machine: Any = None) -> list[Any]:
     """The libraries that one is made of beside itself, each once; not Numba's runtime, which few kernels need.
 
-    Each comes after all that call it. LLVM leaves out what nobody mentions so far, and a call that is never made is not
-    mentioned: the same function would not be there for a library that comes later.
+    With a machine, not those that are only part of what is separate. Each comes after all that call it. LLVM leaves out what
+    nobody mentions so far, and a call that is never made is not mentioned: the same function would not be there for a library
+    that comes later.
     """
     seen, found = {rtsys.library}, []
 
@@ -110,21 +122,12 @@ def called(library: Any) -> list[Any]:
         for other in one._linking_libraries:
             if other not in seen:
                 seen.add(other)
-                if not other._finalized:  # else they are part of it
+                if isinstance(other, Library) and not (machine and other.separated(machine)):
                     visit(other)
                 found.append(other)
 
     visit(library)
     return found[::-1]
-
-
-def shared(module: Any) -> Any:
-    """A copy whose functions may be inlined and dropped, and may be in another module too."""
-    copy = module.clone()
-    for each in (*copy.functions, *copy.global_variables):
-        if not each.is_declaration and each.linkage in (Linkage.external, Linkage.common):
-            each.linkage = Linkage.linkonce_odr
-    return copy
 
 
 def environments(module: Any) -> list[str]:
@@ -179,6 +182,20 @@ class PartLowering(OwnLowering):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
+class SeparateLowering(PartLowering):
+    """The same; then the second thread makes machine code of it."""
+
+    def run_pass(self, state: Any) -> bool:
+        done, library = super().run_pass(state), state.library
+        others = called(library)
+        if separately and all(isinstance(each, Library) for each in others):
+            codes = [code for each in (library, *others) for code in each.codes]
+            library.separate = Separate(state["cr"].fndesc.llvm_func_name, codes, library.codegen)
+            helper.take(library.separate)
+        return done
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
 class HelperLowering(PartLowering):
     """The same, and LLVM has to inline it."""
 
@@ -214,6 +231,12 @@ class HelperCompiler(CalledCompiler):
     """Compiles helpers."""
 
     lowering = HelperLowering
+
+
+class SeparateCompiler(CalledCompiler):
+    """Compiles helpers that have machine code of their own."""
+
+    lowering = SeparateLowering
 
 
 part_jit = partial(numba.jit, pipeline_class=PartCompiler)

@@ -31,8 +31,15 @@ from numba.core.types.misc import unliteral
 
 from windowgrad.interrupts import put_off
 from windowgrad.kernels.runtime.cache import VARIABLE, read, refusal, user_cache, warn_once, write
-from windowgrad.kernels.runtime.compiler import CalledCompiler, HelperCompiler, KernelCompiler, UnrollingCompiler
+from windowgrad.kernels.runtime.compiler import (
+    CalledCompiler,
+    HelperCompiler,
+    KernelCompiler,
+    SeparateCompiler,
+    UnrollingCompiler,
+)
 from windowgrad.kernels.runtime.object_code import NotKeptError, pack, unpack
+from windowgrad.kernels.runtime.shortcuts import with_room
 from windowgrad.kernels.runtime.sources import digest_of
 from windowgrad.loading import hold_at_fork
 
@@ -77,7 +84,7 @@ def compiled(function: Callable[..., Any], compiler: type[KernelCompiler] = Kern
     """
     made = numba.njit(**OPTIONS, pipeline_class=compiler)(function)
     if not config.DISABLE_JIT:
-        made.compile = put_off()(made.compile)
+        made.compile = put_off()(with_room(made.compile))
         part = cache(lambda: part_of_kernels(function, CalledCompiler))
         made.get_call_template = lambda args, kws: part().get_call_template(args, kws)
         made.get_overload = lambda signature: part().get_overload(signature)
@@ -90,6 +97,13 @@ def helper(function: Callable[..., Any]) -> Dispatcher:
     Python cannot call it: no entry is compiled for it.
     """
     return part_of_kernels(function, HelperCompiler)
+
+
+def separate_helper(function: Callable[..., Any]) -> Dispatcher:
+    """A function for kernels to call seldom, once for a block of work: it has machine code of its own, which is made meanwhile
+    (`separate`). What is called where it takes less than some microseconds is a `helper`.
+    """
+    return part_of_kernels(function, SeparateCompiler)
 
 
 def part_of_kernels(function: Callable[..., Any], compiler: type[CalledCompiler]) -> Dispatcher:

@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 from numba.core import types
 from numba.core.codegen import JITCodeLibrary, RuntimeLinker
 from numba.core.compiler import compile_result
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment, lookup_environment
 from numba.core.funcdesc import PythonFunctionDescriptor
 from numba.core.runtime import rtsys
@@ -53,8 +54,11 @@ def pack(result: Any, signature: Any) -> bytes:
         "environments": [(environment.globals["__name__"], environment.env_name) for environment in environments],
     }
     about.typemap = about.calltypes = None  # large, and of no use once the code is there; Numba's cache drops them too
+    separates = getattr(result.library, "separates", {})
+    facts["separates"] = [(name, len(code)) for name, code in separates.items()]
     header = json.dumps(facts).encode()
-    return len(header).to_bytes(LENGTH, "little") + header + bytes(result.library._get_compiled_object())
+    codes = b"".join((*separates.values(), bytes(result.library._get_compiled_object())))
+    return len(header).to_bytes(LENGTH, "little") + header + codes
 
 
 def unpack(payload: bytes, function: Any, signature: Any, target: Any) -> Any:
@@ -82,6 +86,9 @@ def unpack(payload: bytes, function: Any, signature: Any, target: Any) -> Any:
     )
     if about.mangled_name != facts["symbol"] or about.env_name != own.env_name:
         raise ValueError(f"{facts['symbol']} is the code of another function")
+    for name, size in facts["separates"]:
+        load(name, code[:size], target.codegen())
+        code = code[size:]
     prepare_runtime(code, target)
     library = Loaded(target.codegen(), facts["library"], code)
     library.define(about.llvm_func_name, about.llvm_cpython_wrapper_name)
@@ -116,6 +123,16 @@ class Loaded(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     def define(self, *names: str) -> None:
         """Numba asks for no address of a name that is not defined."""
         self._codegen._engine._defined_symbols.update(names)
+
+
+loaded: dict[str, Loaded] = {}
+
+
+def load(name: str, code: bytes, codegen: Any) -> None:
+    """Link machine code that kernels call by a name of its own (`separate`) into this process, if it is not there yet."""
+    with global_compiler_lock:
+        if name not in loaded:
+            loaded[name] = Loaded(codegen, name, code)
 
 
 def prepare_runtime(code: bytes, target: Any) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
@@ -36,11 +36,23 @@ class Code:
         self.text, self.codegen, self.lock = text, codegen, threading.Lock()
         self.bitcode: bytes | None = None
 
+    def work(self, machine: Any) -> None:
+        self.simplified(machine)
+
     def simplified(self, machine: Any) -> bytes:
         with self.lock:  # the other thread may be at it
             if self.bitcode is None:
                 self.bitcode = simplify(self.text, machine, self.codegen)
+                self.text = ""
             return self.bitcode
+
+
+class Work(Protocol):
+    """What the second thread can do, and who needs it before."""
+
+    codegen: Any
+
+    def work(self, machine: Any) -> None: ...
 
 
 def simplify(text: str, machine: Any, codegen: Any) -> bytes:
@@ -78,7 +90,7 @@ class Helper:
     """The second thread."""
 
     def __init__(self) -> None:
-        self.queue: SimpleQueue[Code | None] | None = None
+        self.queue: SimpleQueue[Work | None] | None = None
         self.ended = threading.Lock()
 
     @contextmanager
@@ -103,17 +115,17 @@ class Helper:
                 pass
             sys.setswitchinterval(interval)
 
-    def work(self, queue: SimpleQueue[Code | None]) -> None:
+    def work(self, queue: SimpleQueue[Work | None]) -> None:
         try:
-            while (code := queue.get()) is not None:
-                with suppress(Exception):  # whoever needs the code raises it again
-                    code.simplified(own_machine(code.codegen))
+            while (work := queue.get()) is not None:
+                with suppress(Exception):  # whoever needs it raises it again
+                    work.work(own_machine(work.codegen))
         finally:
             self.ended.release()
 
-    def take(self, code: Code) -> None:
+    def take(self, work: Work) -> None:
         if self.queue is not None:
-            self.queue.put(code)
+            self.queue.put(work)
 
 
 helper = Helper()

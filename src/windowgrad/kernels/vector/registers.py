@@ -15,7 +15,7 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from windowgrad.kernels.vector.shuffle import converted
-from windowgrad.kernels.vector.types import Vec, read
+from windowgrad.kernels.vector.types import Vec, call, constant, read, read_first
 
 
 def registers(features: str) -> tuple[int, int, int]:
@@ -42,6 +42,31 @@ def wide_lanes(typing: Any, a: Any) -> Any:
 
 
 @intrinsic
+def aligned(typing: Any, a: Any) -> Any:
+    """The next address, a itself or less than WIDE_BYTES behind it, at which a wide vector lies in one line of the cache."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        behind = builder.add(builder.ptrtoint(args[0], word), word(WIDE_BYTES - 1))
+        return builder.inttoptr(builder.and_(behind, word(-WIDE_BYTES)), args[0].type)
+
+    return a(a), emit
+
+
+@intrinsic
+def fetch_line(typing: Any, a: Any, i: Any) -> Any:
+    """Brings the line of a[i] into the nearest cache. What is no memory is left alone."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        to_read, near, data = (ir.IntType(32)(n) for n in (0, 3, 1))
+        place = builder.bitcast(builder.gep(args[0], [args[1]]), ir.IntType(8).as_pointer())
+        call(builder, "llvm.prefetch.p0", ir.VoidType(), [place, to_read, near, data])
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp), emit
+
+
+@intrinsic
 def load_wide(typing: Any, a: Any, i: Any) -> Any:
     """The vector of a tile a[i], a[i + 1], …"""
     v = wide(a.dtype)
@@ -50,6 +75,17 @@ def load_wide(typing: Any, a: Any, i: Any) -> Any:
         return read(context, builder, a, args[0], args[1], v)
 
     return v(a, types.intp), emit
+
+
+@intrinsic
+def load_wide_part(typing: Any, a: Any, i: Any, n: Any) -> Any:
+    """Its first n lanes, the others 0; nothing past them is read."""
+    v = wide(a.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read_first(context, builder, a, args[0], args[1], args[2], constant(v, 0), v)
+
+    return v(a, types.intp, types.intp), emit
 
 
 @intrinsic
