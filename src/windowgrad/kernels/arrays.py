@@ -39,7 +39,11 @@ def added(x: Array) -> Array:
 
 def flat(x: Array) -> Array:
     """The cells in a row, contiguous, as if they could be written."""
-    return x.reshape(-1) if x.flags.carray else writeable(np.ascontiguousarray(x).reshape(-1))
+    if x.flags.carray:
+        return x.reshape(-1)
+    from windowgrad.kernels.vector.views import copied  # it loads Numba, which this module must not
+
+    return writeable(copied(x).reshape(-1))
 
 
 class Alias:

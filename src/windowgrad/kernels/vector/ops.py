@@ -64,16 +64,6 @@ def later(typing: Any, a: Any, i: Any) -> Any:
 
 
 @intrinsic
-def seen_as(typing: Any, a: Any, like: Any) -> Any:
-    """The same address, of cells of the dtype of the address `like`."""
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(like))
-
-    return like(a, like), emit
-
-
-@intrinsic
 def lanes(typing: Any, a: Any) -> Any:
     """How many cells of the array or address `a` a vector has, or how many lanes the vector `a` has."""
     n = a.lanes if isinstance(a, Vec) else vec(a.dtype).lanes

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from windowgrad.kernels.vector.types import Vec, kind, llvm, read, spread
+from windowgrad.kernels.vector.types import Vec, constant, kind, llvm, read, read_first, spread
 
 
 def _shuffle(name: str, doc: str, lanes: Callable[[int], list[int]]) -> Any:
@@ -33,41 +33,6 @@ mixed_high = _shuffle(
 )
 
 
-def _twice(name: str, doc: str, first: int) -> Any:
-    """An intrinsic that has every second lane twice."""
-
-    def typed(typing: Any, x: Any) -> Any:
-        order = ir.Constant(ir.VectorType(ir.IntType(32), x.lanes), [lane // 2 * 2 + first for lane in range(x.lanes)])
-        return x(x), lambda context, builder, signature, args: builder.shuffle_vector(args[0], args[0], order)
-
-    typed.__name__, typed.__doc__ = name, doc
-    return intrinsic(typed)
-
-
-even_twice = _twice("even_twice", "x[0], x[0], x[2], x[2], …", 0)
-odd_twice = _twice("odd_twice", "x[1], x[1], x[3], x[3], …", 1)
-
-
-@intrinsic
-def pair_sums(typing: Any, x: Any) -> Any:
-    """x[0] + x[1], x[2] + x[3], …: half as many lanes."""
-    v = Vec(x.dtype, x.lanes // 2)
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        orders = (ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), list(range(first, x.lanes, 2))) for first in (0, 1))
-        return builder.fadd(*(builder.shuffle_vector(args[0], args[0], order) for order in orders))
-
-    return v(x), emit
-
-
-@intrinsic
-def each_twice(typing: Any, x: Any) -> Any:
-    """x[0], x[0], x[1], x[1], …: twice as many lanes."""
-    v = Vec(x.dtype, 2 * x.lanes)
-    order = ir.Constant(ir.VectorType(ir.IntType(32), v.lanes), [lane // 2 for lane in range(v.lanes)])
-    return v(x), lambda context, builder, signature, args: builder.shuffle_vector(args[0], args[0], order)
-
-
 @intrinsic
 def mixed(typing: Any, a: Any, b: Any) -> Any:
     """a[0], b[0], a[1], b[1], …: twice as many lanes."""
@@ -85,6 +50,17 @@ def load_half(typing: Any, a: Any, i: Any, like: Any) -> Any:
         return read(context, builder, a, args[0], args[1], v)
 
     return v(a, types.intp, like), emit
+
+
+@intrinsic
+def load_half_part(typing: Any, a: Any, i: Any, n: Any, like: Any) -> Any:
+    """The first n of them, the other lanes 0; nothing past them is read."""
+    v = Vec(a.dtype, like.lanes // 2)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return read_first(context, builder, signature.args[0], args[0], args[1], args[2], constant(v, 0), v)
+
+    return v(a, types.intp, types.intp, like), emit
 
 
 @intrinsic
