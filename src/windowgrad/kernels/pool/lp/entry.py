@@ -1,41 +1,47 @@
 """The p-norm over NumPy numbers: powers of all cells, sums of them over the windows, and their roots.
 
-One power for each cell, not one for each window that sees it; a few planes at a time, or strips of large ones, so that what is
-computed on the way stays in a cache. The derivatives are those of a sum, with weights that a cell and its windows share:
+Norms of p = 1, 2, 3 and 4, whose powers are products, are computed by `products`: one kernel, with nothing kept between; and
+their gradients by `gradients`, one kernel too. All others, the tangents of all, and the gradients of planes that are strange go
+step by step. One power for each cell, not one for each window that sees it; a few planes
+at a time, or strips of large ones, so that what is computed on the way stays in a cache. The derivatives are those of a sum,
+with weights that a cell and its windows share:
 
     J·v = (Σ c·v)·f        c = sign(x)·|x|^(p−1) of each cell        f = S^((1−p)/p) of each window
 
 All sums are float64. A float32 norm is within 2⁻²⁴·(1 + 2⁻⁷) of itself (`cells`). A float64 norm over n cells is within
-(n + 100)·2⁻⁵³ of itself: NumPy's `power` is within 4 units, the rounding of 1/p costs |log S|/p ≤ 35 of them (p = 1 and 2 have
-neither). A plane has one scale, its greatest magnitude, and windows down to 10⁻¹⁵ of that are as exact as all others (fewer
-where powers of them would underflow: `Power.limit`). Planes with smaller ones, and those with cells that are not finite, are
-done by `windows`.
+(n + 100)·2⁻⁵³ of itself: those of `powers` are within 10 units, NumPy's `power` is within 4, the rounding of 1/p costs
+|log S|/p ≤ 35 of them (p = 1 and 2 have neither). A plane has one scale, its greatest magnitude, and windows down to 10⁻¹⁵ of
+that are as exact as all others (fewer where powers of them would underflow: `Power.limit`). Planes with smaller ones, and those
+with cells that are not finite, are done by `windows`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from windowgrad.caches import keep
 from windowgrad.dtypes import derivative_of, float_of
-from windowgrad.geometry import Geometry
-from windowgrad.kernels.arrays import Array, added, computed, finished, room, summed
+from windowgrad.kernels.arrays import Array, added, computed, finished, flat, room, summed
 from windowgrad.kernels.pool.blocks import Block, blocks
 from windowgrad.kernels.pool.layout import out_shape, planned_for
 from windowgrad.kernels.pool.lp import cells, steps
+from windowgrad.kernels.pool.lp.gaps import without_gaps
+from windowgrad.kernels.pool.lp.gradients import WIDE, gradients, gradients_last
+from windowgrad.kernels.pool.lp.powers import POWERS
+from windowgrad.kernels.pool.lp.products import AS_IT_IS, NONE, WORK, is_product, norms, over_runs, run_layout
 from windowgrad.kernels.pool.lp.steps import SUMS
 from windowgrad.kernels.pool.lp.windows import window_gradients, window_norms, window_tangents
 from windowgrad.kernels.pool.mean.rows import mean_rows_back_for, mean_rows_for
 from windowgrad.kernels.pool.smooth import chunks
 from windowgrad.kernels.pool.smooth.strips import CELLS, Scratch, StripPlan, groups, over_cells, over_outputs, whole
 from windowgrad.kernels.runtime.buffers import empty
+from windowgrad.kernels.runtime.threads import over
 from windowgrad.params import LpParams
 
-WORK = 2  # a cell takes as long as so many that are only moved
 WIDEST = 6  # powers up to here of float32 numbers are normal numbers of float64, and so are their inverses
 
 
@@ -51,8 +57,7 @@ class Power:
         """y = the norms of some planes. Returns whether they are strange."""
         told, strange, few = self.told(x, planes), np.empty(planes, np.bool_), self.at_once(x, planes)
         e, sums = scratch.arrays(few * (len(x) // planes), few * (len(y) // planes))
-        rules, windows = steps.rules_for(self.p), steps.forward_sums(strip.plan)
-        rules.norms(x, y, e, sums, told, strange, self.limit, float(self.p), windows)
+        steps.norms(x, y, e, sums, told, strange, self.limit, float(self.p), steps.forward_sums(strip.plan))
         return strange
 
     def tangents(self, strip: StripPlan, x: Array, v: Array, y: Array, planes: int, scratch: Scratch) -> Array:
@@ -161,6 +166,8 @@ def lp_forward(params: LpParams, x: Array, out: Array | None = None) -> Array:
         y = empty(out_shape(params.geometry, x.shape), dtype) if out is None else out
         cut.fill((y,), (x,), lambda block, x, out: (lp_forward(within(params, block), x, *out),))
         return y
+    if params.norm_type in POWERS:
+        return by_products(params, x, dtype, out)
     (plane, planes), values = plane_of(params, x.shape), values_of(x, dtype)
     p, power = plane.plan, power_of(params, values.dtype, False)
     y = room(out, planes * p.plane_out, computed(dtype))
@@ -173,6 +180,19 @@ def lp_forward(params: LpParams, x: Array, out: Array | None = None) -> Array:
                 window_norms(*lines, float(power.p), strip.plan.packed)
 
     over_outputs(plane, planes, WORK * x.nbytes, silent(work))
+    return finished(y, out_shape(params.geometry, x.shape), dtype)
+
+
+def by_products(params: LpParams, x: Array, dtype: Any, out: Array | None) -> Array:
+    """The norms for a p whose powers are products."""
+    if x.dtype == computed(dtype) == dtype and (layout := run_layout(params, x)) is not None and x.size:
+        values, y = flat(layout.stored(x)), empty((math.prod(layout.out_shape),), dtype)
+        kernel, given, count = over_runs(int(params.norm_type), layout)
+        if not over(kernel, (values, y, NONE, AS_IT_IS, *given), count, WORK * x.nbytes):
+            return layout.finished(y, layout.out_shape, dtype)
+    (plan, planes), values = planned_for(params.geometry, x.shape), values_of(x, dtype)
+    y = room(out, planes * plan.plane_out, computed(dtype))
+    norms(int(params.norm_type), plan, planes, values.astype(y.dtype, copy=False), y)
     return finished(y, out_shape(params.geometry, x.shape), dtype)
 
 
@@ -229,6 +249,33 @@ def lp_vjp(params: LpParams, x: Array, g: Array, saved: Array | None = None) -> 
         gx = empty(x.shape, dtype)
         cut.gather(gx, x, g, lambda block, x, g: lp_vjp(within(params, block), x, g)[0])
         return (gx,)
+    found = by_products_back(params, x, g, dtype, saved) if is_product(params) and x.size and g.size else None
+    return (without_gaps(params, by_steps(params, x, g, dtype) if found is None else found),)
+
+
+def by_products_back(params: LpParams, x: Array, g: Array, dtype: Any, saved: Array | None) -> Array:
+    """The gradient for a p whose powers are products. Cells of any dtype are taken as those of a result."""
+    same = x.dtype == g.dtype == dtype and dtype in (np.float32, np.float64)
+    held = dtype if same else np.dtype(np.float64 if WIDE in (values_of(x[:0], dtype).dtype, summed(g.dtype)) else np.float32)
+    saved = saved if held == x.dtype else None
+    cells_, given = x.astype(held, copy=False), g.astype(held, copy=False)
+    if (gx := gradients_last(params, cells_, given, saved)) is None:
+        gx, strange = gradients(params, cells_, given, saved)
+        gx = settled(params, cells_, given, gx, strange).reshape(x.shape)
+    with np.errstate(all="ignore"):
+        return gx.astype(dtype, copy=False)
+
+
+def settled(params: LpParams, x: Array, g: Array, gx: Array, strange: Array) -> Array:
+    """The planes that are strange, again."""
+    if strange.any():
+        spatial = x.shape[x.ndim - params.geometry.rank :]
+        some = x.reshape(len(strange), *spatial)[strange], g.reshape(len(strange), -1)[strange]
+        gx.reshape(len(strange), *spatial)[strange] = by_steps(params, *some, gx.dtype)
+    return gx
+
+
+def by_steps(params: LpParams, x: Array, g: Array, dtype: Any) -> Array:
     (plane, planes), values, gradients = plane_of(params, x.shape), values_of(x, dtype), added(g)
     p, power = plane.plan, power_of(params, values.dtype, True)
     gx = empty((x.size,), computed(dtype))
@@ -245,27 +292,7 @@ def lp_vjp(params: LpParams, x: Array, g: Array, saved: Array | None = None) -> 
                 gx[at + strip.kept_low : at + strip.kept_high] = part[strip.kept_low - strip.low : strip.kept_high - strip.low]
 
     over_cells(plane, planes, WORK * x.nbytes, silent(work))
-    found = finished(gx, x.shape, dtype)
-    spatial = x.shape[x.ndim - params.geometry.rank :]
-    for axis, unseen in kept_gaps(sum(spatial), params.geometry, spatial):
-        found.swapaxes(axis, 0)[unseen] = 0  # a cell there weighs nothing, were it infinite
-    return (found,)
-
-
-def gaps(geometry: Geometry, spatial: tuple[int, ...]) -> tuple[tuple[int, Array], ...]:
-    """Of each axis with cells that no window sees: the axis, counted from the last, and those cells."""
-    found = []
-    for axis, (n, table) in enumerate(zip(spatial, geometry.tables(spatial), strict=True)):
-        seen = np.zeros((n // table.step + 2, table.step), np.int64)  # row by row, every `step`-th cell is in the same column
-        np.add.at(seen.reshape(-1), table.start, 1)
-        np.add.at(seen.reshape(-1), table.start + table.count * table.step, -1)
-        unseen = np.flatnonzero(seen.cumsum(axis=0).reshape(-1)[:n] == 0)
-        if unseen.size:
-            found.append((axis - len(spatial), unseen))
-    return tuple(found)
-
-
-kept_gaps = keep(gaps)
+    return finished(gx, x.shape, dtype)
 
 
 def cell_by_cell(params: LpParams, x: Array, v: Array, dtype: Any) -> Array:

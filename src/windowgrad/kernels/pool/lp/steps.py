@@ -49,10 +49,9 @@ class Windows(NamedTuple):
 
 
 class Powers(NamedTuple):
-    """Four helpers: cells to powers, sums S of powers to norms, sums to S^((1−p)/p), and v to v·sign(x)·|x|^(p − 1)."""
+    """Three helpers: cells to powers, sums S of powers to S^((1−p)/p), and v to v·sign(x)·|x|^(p − 1)."""
 
     raised: Any
-    rooted: Any
     fractions: Any
     weighed: Any
 
@@ -60,7 +59,6 @@ class Powers(NamedTuple):
 class Rules(NamedTuple):
     """The kernels."""
 
-    norms: Any
     tangents: Any
     gradients: Any
 
@@ -74,14 +72,9 @@ def square(x: Any, e: Any, factors: Any, scales: Any, p: float) -> None:
 
 
 @helper
-def roots(sums: Any, p: float) -> None:
+def inverse_roots(sums: Any, p: float) -> None:
     for i in range(len(sums)):
         sums[i] = np.sqrt(sums[i])
-
-
-@helper
-def inverse_roots(sums: Any, p: float) -> None:
-    roots(sums, p)
     inverses(sums)
 
 
@@ -96,11 +89,6 @@ def by_cell(x: Any, factors: Any, v: Any, scales: Any, out: Any) -> None:
 @helper
 def size(x: Any, e: Any, factors: Any, scales: Any, p: float) -> None:
     sizes(x, e, scales)
-
-
-@helper
-def as_they_are(sums: Any, p: float) -> None:
-    pass
 
 
 @helper
@@ -126,11 +114,6 @@ def power(x: Any, e: Any, factors: Any, scales: Any, p: float) -> None:
 
 
 @helper
-def quick_roots(sums: Any, p: float) -> None:
-    quick_powers(sums, 1.0 / p)
-
-
-@helper
 def quick_fractions(sums: Any, p: float) -> None:
     """S^((1−p)/p) in place of the sums, 0 where the sum is 0."""
     quick_powers(sums, (1.0 - p) / p)
@@ -141,9 +124,9 @@ def by_factor(x: Any, factors: Any, v: Any, scales: Any, out: Any) -> None:
     by_factors(x, factors, v, out)
 
 
-SQUARES = Powers(square, roots, inverse_roots, by_cell)
-SIZES = Powers(size, as_they_are, ones, by_sign)
-OTHERS = Powers(power, quick_roots, quick_fractions, by_factor)
+SQUARES = Powers(square, inverse_roots, by_cell)
+SIZES = Powers(size, ones, by_sign)
+OTHERS = Powers(power, quick_fractions, by_factor)
 
 
 # --- the rules ---------------------------------------------------------------------------------------------------
@@ -167,25 +150,26 @@ def add_up(windows: Any, cells: Any, sums: Any, planes: int) -> None:
     call_at(windows.address, given)
 
 
+@kernel
+def norms(x: Any, y: Any, e: Any, sums: Any, scales: Any, strange: Any, limit: float, p: float, windows: Any) -> None:
+    """y = the norms of all planes, of a p that `products` does not have; e and sums have room for a few of them."""
+    planes = len(scales)
+    cells, outputs = len(x) // planes, len(y) // planes
+    step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
+    for low in range(0, planes, step):
+        high = min(low + step, planes)
+        some, found, by = x[low * cells : high * cells], y[low * outputs : high * outputs], scales[low:high]
+        raised_, total = e[: len(some)], sums[: len(found)]
+        power(some, raised_, windows.zero, by, p)
+        add_up(windows, raised_, total, high - low)
+        judge(some, raised_, total, strange[low:high], limit)
+        quick_powers(total, 1.0 / p)
+        divided(total, found, by)
+
+
 def made(by: Powers) -> Rules:
     """The kernels for powers that are made in one way."""
-    raised, rooted, fractions, weighed = by
-
-    @kernel
-    def norms(x: Any, y: Any, e: Any, sums: Any, scales: Any, strange: Any, limit: float, p: float, windows: Any) -> None:
-        """y = the norms of all planes; e and sums have room for a few of them."""
-        planes = len(scales)
-        cells, outputs = len(x) // planes, len(y) // planes
-        step = max(1, len(e) // max(1, cells))  # a strip may have no cells, where its windows lie in the padding
-        for low in range(0, planes, step):
-            high = min(low + step, planes)
-            some, found, by = x[low * cells : high * cells], y[low * outputs : high * outputs], scales[low:high]
-            raised_, total = e[: len(some)], sums[: len(found)]
-            raised(some, raised_, windows.zero, by, p)
-            add_up(windows, raised_, total, high - low)
-            judge(some, raised_, total, strange[low:high], limit)
-            rooted(total, p)
-            divided(total, found, by)
+    raised, fractions, weighed = by
 
     @kernel
     def tangents(
@@ -230,7 +214,7 @@ def made(by: Powers) -> Rules:
             add_up(back, divisors, raised_, high - low)
             weighed(some, factors_, raised_, by, gx[low * cells : high * cells])
 
-    return Rules(norms, tangents, gradients)
+    return Rules(tangents, gradients)
 
 
 of_squares, of_sizes, of_others = made(SQUARES), made(SIZES), made(OTHERS)
