@@ -63,6 +63,10 @@ class Geometry(ABC):
     def table(self, axis: int, n: int, outputs: Range | None = None) -> Table:
         """The regions of one axis of length `n`: all of them, or those of the outputs from one to before another."""
 
+    def bin_size(self, axis: int, n: int) -> int:
+        """The whole cells of a bin, where the regions of an axis of length `n` are two bins or more, else 0."""
+        return 0
+
     def cover(self, axis: int, i: int, n: int) -> range:
         """All positions output `i` covers on one axis of length `n`; those below 0 or from `n` on lie outside the input."""
         table = self.table(axis, n, (i, i + 1))
@@ -245,6 +249,10 @@ class Adaptive(Geometry):
     def table(self, axis: int, n: int, outputs: Range | None = None) -> Table:
         m = self.output_size[axis] or n
         return _kept_adaptive(m, n, m, 0, m) if outputs is None else adaptive_table(n, m, *outputs)
+
+    def bin_size(self, axis: int, n: int) -> int:
+        m = self.output_size[axis] or n
+        return n // m if m > 1 else 0
 
 
 @dataclass(frozen=True, init=False)

@@ -1,5 +1,6 @@
 """Small planes, several at once, and whole planes: the same bits as row by row, whatever the layout and the batch."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_every_group_writes_its_own_planes_only(planes):
     params, zero = MeanParams(Sliding((2, 2), 2)), entry.NARROW
     p, x = plan_of(params.geometry, planes, 7, 7), np.ones((planes, 7, 7), np.float32)
     for kernel, given, count, size in (
-        (*entry.over_planes(params, p, zero, planes), 9),
+        (*entry.over_planes(params, p, zero, planes, True), 9),
         (*entry.over_planes_back(params, p, zero, planes, True), 49),
     ):
         assert "lanes" in kernel.__name__
@@ -125,7 +126,8 @@ def test_small_planes_are_not_summed_axis_by_axis():
 
 def test_a_window_is_whole_if_it_is_its_plane():
     assert is_whole(plan_of(Global(2), 1, 16, 8))
-    assert not is_whole(plan_of(Global(1), 1, 127))
+    assert is_whole(plan_of(Global(2), 1, 3, 3))
+    assert not is_whole(plan_of(Global(1), 1, 8))
     assert is_whole(plan_of(Adaptive((1, 1)), 1, 16, 9))
     assert not is_whole(plan_of(Adaptive((1, 2)), 1, 16, 16))
     assert is_whole(plan_of(Sliding((12, 12), 1), 1, 12, 12))
@@ -133,27 +135,64 @@ def test_a_window_is_whole_if_it_is_its_plane():
     assert not is_whole(plan_of(Sliding((12, 11), 1), 1, 13, 11))
 
 
-@pytest.mark.parametrize("size", [128, 129, 191, 192, 511, 1000, 3136])
+@pytest.mark.parametrize("size", [8, 9, 16, 49, 95, 96, 97, 128, 129, 191, 192, 511, 1000, 3136])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8", "int64"])
 def test_the_mean_of_a_whole_plane_is_that_of_its_cells(size, dtype):
-    x = np.random.default_rng(size).integers(0, 50, (3, size)).astype(dtype)
+    x = np.random.default_rng(size).integers(0, 50, (19, size)).astype(dtype)  # more than a vector has lanes
     y = entry.mean_forward(MeanParams(Global(1)), x)
     totals = x.astype(np.float64).sum(axis=1, keepdims=True)
     assert same_bits(y, (totals / size).astype(y.dtype))
 
 
-@pytest.mark.parametrize("channels", [1, 3, 8, 13, 16])
+@pytest.mark.parametrize("plane", [(3, 3), (7, 7), (8, 12), (13, 21)], ids=str)
+@pytest.mark.parametrize("channels", [1, 3, 8, 13, 16, 33])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_whole_plane_has_the_same_bits_in_every_layout_and_batch(channels, dtype):
+def test_a_whole_plane_has_the_same_bits_in_every_layout_and_batch(plane, channels, dtype):
     params = MeanParams(Global(2))
-    x = np.random.default_rng(3).standard_normal((3, channels, 13, 21)).astype(dtype)
+    x = np.random.default_rng(3).standard_normal((3, channels, *plane)).astype(dtype)
     last = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
     y, g = entry.mean_forward(params, x), np.random.default_rng(4).standard_normal((3, channels, 1, 1)).astype(dtype)
     (gx,) = entry.mean_vjp(params, x, g)
     assert same_bits(entry.mean_forward(params, last), y)
     assert same_bits(entry.mean_vjp(params, last, np.moveaxis(np.ascontiguousarray(np.moveaxis(g, 1, -1)), -1, 1))[0], gx)
     assert same_bits(entry.mean_forward(params, x[1:2]), y[1:2])
-    assert same_bits(gx, np.broadcast_to(g / np.dtype(dtype).type(13 * 21), x.shape))
+    assert same_bits(gx, np.broadcast_to(g / np.dtype(dtype).type(math.prod(plane)), x.shape))
+
+
+@pytest.mark.parametrize("channels", [5, 16, 33])
+def test_a_gradient_of_one_cell_per_plane_has_the_layout_of_its_input(channels):
+    x = np.moveaxis(np.ones((2, 4, 4, channels), np.float32), -1, 1)
+    g = np.random.default_rng(1).standard_normal((2, channels, 1, 1), dtype=np.float32)
+    params = MeanParams(Global(2))
+    (gx,) = entry.mean_vjp(params, x, g)
+    assert gx.strides == x.strides
+    assert same_bits(gx, np.broadcast_to(g / np.float32(16), x.shape))
+
+
+@pytest.mark.parametrize("edge", ["start", "end"])
+@pytest.mark.parametrize("last", [False, True])
+def test_whole_planes_are_read_in_memory_of_just_their_size(last, edge):
+    params = MeanParams(Global(2))
+    for plane in ((3, 3), (7, 7), (9, 11), (12, 12)):
+        x, g = np.ones((2, 5, *plane), np.float32), np.ones((2, 5, 1, 1), np.float32)
+        layout = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
+        with exact_memory(at=edge):
+            given = np.moveaxis(guarded(np.moveaxis(layout, 1, -1), edge), -1, 1) if last else guarded(x, edge)
+            assert (entry.mean_forward(params, given) == 1).all()
+            assert (entry.mean_vjp(params, given, guarded(g, edge))[0] == np.float32(1) / math.prod(plane)).all()
+
+
+def test_backwards_a_plane_may_be_larger_where_the_other_is_smaller():
+    bins = Adaptive((7, 7, 7))
+    assert takes_lanes_back(plan_of(bins, 8, 42, 10, 12), 8, 4)
+    assert not takes_lanes_back(plan_of(bins, 8, 66, 10, 12), 8, 4)
+    assert not takes_lanes_back(plan_of(bins, 7, 42, 10, 12), 7, 4)
+
+
+def test_rows_that_fill_vectors_are_not_taken_several_at_once():
+    params = MeanParams(Sliding((3, 3), 1, 1))
+    for width, kernel in ((entry.FULL - 1, "mean_lanes"), (entry.FULL, "mean_near")):
+        assert entry.over_planes(params, plan_of(params.geometry, 8, 9, width), entry.WIDE, 8, True)[0].__name__ == kernel
 
 
 @pytest.mark.parametrize("geometry", [Adaptive((2, 1)), Sliding((1024, 2100), 1024)], ids=["bins", "windows"])

@@ -58,7 +58,9 @@ def in_a_buffer(monkeypatch):
 def test_rows_in_registers_have_the_bits_of_rows_in_a_buffer(geometry, dtype, monkeypatch):
     """Also where a row has fewer cells than a vector."""
     monkeypatch.setattr(second_rows, "MANY", 1)
-    monkeypatch.setattr(mean_entry, "takes_lanes", lambda *_: False)
+    for entry, short in ((mean_entry, "has_short_means"), (max_entry, "has_short_rows")):
+        monkeypatch.setattr(entry, "takes_lanes", lambda *_: False)
+        monkeypatch.setattr(entry, short, lambda *_: False)
     arrays = [numbers((2, 2, *(5, width)[-geometry.rank :]), dtype) for width in WIDTHS]
     found = []
     with exact_memory():

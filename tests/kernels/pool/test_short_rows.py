@@ -33,6 +33,8 @@ SHORT = [  # geometry, plane
     (Sliding((2, 1), 1, (3, 0)), (3, 17)),  # of no row
     (Sliding((3,), 2), (17,)),
     (Sliding((1, 1), 2), (5, 19)),
+    (Sliding((2, 3), 1, (1, 0)), (77, 43)),  # several blocks of rows
+    (Sliding((2, 3), 2, (9, 0)), (70, 27)),  # of which some see no row
     (Adaptive((3, 8)), (7, 16)),
 ]
 
@@ -78,9 +80,9 @@ def test_rows_are_short_between_one_vector_and_some():
         return has_short_rows(plan_of(geometry, *plane), dtype)
 
     for window, least, most in (
-        (Sliding((2, 2), 1), 16, 48),
-        (Sliding((3, 3), 1, 1), 16, 32),  # longer ones are near
-        (Sliding((2, 2), 2), 16, 56),
+        (Sliding((2, 2), 1), 16, 96),
+        (Sliding((3, 3), 1, 1), 16, 56),  # longer ones are near
+        (Sliding((2, 2), 2), 16, 128),
     ):
         assert not holds(window, 9, least - 1)
         assert holds(window, 9, least)
@@ -93,10 +95,12 @@ def test_rows_are_short_between_one_vector_and_some():
     assert not holds(Sliding((1, 9), 1), 9, 20)
     assert not holds(Sliding((2, 3), 3), 9, 20)
     assert not holds(Adaptive((3, 3)), 9, 20)
-    assert holds(Sliding((1, 1), 1), 256, 16)
-    assert not holds(Sliding((1, 1), 1), 257, 16)
+    assert holds(Sliding((1, 1), 1), 1024, 16)
+    assert not holds(Sliding((1, 1), 1), 1025, 16)  # threads share the rows of larger planes
     assert holds(Sliding((9, 1), (9, 1)), 1024, 16)
-    assert not holds(Sliding((9, 1), (9, 1)), 1025, 16)  # threads share the rows of larger planes
+    assert not holds(Sliding((9, 1), (9, 1)), 1025, 16)
+    assert holds(Sliding((1, 2), 1, (0, 2040)), 9, 16)
+    assert not holds(Sliding((1, 2), 1, (0, 2041)), 9, 16)  # nearly all of it is padding
 
 
 def test_channels_that_stand_last_are_compared_otherwise():
@@ -113,12 +117,13 @@ def test_several_planes_at_once_go_before_short_rows_that_fill_vectors_badly():
             (16, max_short),
             (17, max_lanes),
             (20, max_lanes),
-            (24, max_short),
+            (22, max_short),
             (32, max_short),
         ):
             assert entry.topper(window, plan_of(window, 8, 9, width), FLOAT32, 8)[0] is kernel, (window, width)
             if width > 15:
                 assert entry.topper(window, plan_of(window, 7, 9, width), FLOAT32, 7)[0] is max_short
+    assert entry.topper(Sliding((2, 2), 2), plan_of(Sliding((2, 2), 2), 8, 9, 21), FLOAT32, 8)[0] is max_lanes
 
 
 # --- with a mask -------------------------------------------------------------------------------------------------

@@ -16,13 +16,14 @@ from windowgrad.geometry import Geometry, Sliding
 from windowgrad.kernels.arrays import Array, flat
 from windowgrad.kernels.pool.long_rows import Chosen, Section, for_cells, for_outputs, is_long, is_plain, over
 from windowgrad.kernels.pool.max.find import comparable, finder, least, sum_dtype, way_of
+from windowgrad.kernels.pool.max.row_windows import max_row_windows, row_windows_for
 from windowgrad.kernels.pool.max.second import max_rows_for
 from windowgrad.kernels.pool.max.winner_codes import are_pairs, codes_of
 from windowgrad.kernels.pool.max.winner_pairs import pair_plan, winner_pairs
 from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter, with_apart
 from windowgrad.kernels.runtime.buffers import empty
 
-SECTION = 1 << 14
+SECTION = 1 << 13
 """Cells of a section of the gradient."""
 
 
@@ -42,6 +43,8 @@ def tops(geometry: Geometry, x: Array, y: Array) -> None:
 
     def choose(section: Section) -> Chosen:
         p = section.plan
+        if size := row_windows_for(geometry, p, x.shape[-1], x.dtype):
+            return max_row_windows, (section.moved(p.packed), size), -(-p.out // size)
         return max_rows_for(p, x.dtype), (least(x.dtype), section.moved(p.packed)), p.pieces
 
     over(for_outputs(geometry, x.shape[-1]), ((rows(x), True), (rows(y), False)), choose)

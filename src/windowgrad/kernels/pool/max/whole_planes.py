@@ -1,6 +1,6 @@
 """Regions that are a whole plane: their maximum, their winners, and the gradient.
 
-For cells that lie plane after plane; where channels are last, `rows` folds them. Eight vectors at a time, in pairs, are
+For cells that lie plane after plane; where channels stand last, see `last_planes`. Eight vectors at a time, in pairs, are
 compared with the greatest so far in four; a plane's rows folded into one, and that one along itself, took two to four times as
 long. Measured on 26 MB in the last cache, where reading takes 0.16 to 0.21 ms: four vectors at a time took 2 to 5 % longer,
 vectors of 64 bytes up to 5 %, asking memory for what comes 1 or 4 KB later took 1.4 to 2 times as long, and two halves of a

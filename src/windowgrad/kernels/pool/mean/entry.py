@@ -17,18 +17,28 @@ from windowgrad.kernels.pool import long_rows
 from windowgrad.kernels.pool.axis_passes import AxisBlock, axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks
 from windowgrad.kernels.pool.lane_groups import groups_of
-from windowgrad.kernels.pool.layout import Layout, laid_out, new_layout, out_shape
+from windowgrad.kernels.pool.layout import Layout, is_channels_last, laid_out, new_layout, out_shape, stands_last
 from windowgrad.kernels.pool.long_rows import Section, for_cells, for_outputs, is_long, is_plain, over, windows_of
 from windowgrad.kernels.pool.mean.lanes import is_small, mean_lanes, mean_lanes_back, takes_lanes, takes_lanes_back
 from windowgrad.kernels.pool.mean.many_rows import mean_axes
 from windowgrad.kernels.pool.mean.near import mean_near
+from windowgrad.kernels.pool.mean.row_windows import mean_row_window_runs, mean_row_windows
 from windowgrad.kernels.pool.mean.rows import mean_rows_back_for
 from windowgrad.kernels.pool.mean.run_windows import adds_in_registers, mean_run_windows
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
 from windowgrad.kernels.pool.mean.second import mean_sums_for
-from windowgrad.kernels.pool.mean.whole import is_whole, mean_whole, mean_whole_back, mean_whole_runs
+from windowgrad.kernels.pool.mean.short_rows import beats_lanes, has_short_means, mean_short
+from windowgrad.kernels.pool.mean.whole import (
+    PIECE,
+    is_whole,
+    mean_whole,
+    mean_whole_back,
+    mean_whole_runs,
+    mean_whole_runs_back,
+)
 from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.plan import Plan, regularity
+from windowgrad.kernels.pool.row_windows import nominal, shared_out
 from windowgrad.kernels.pool.window_spans import depth_of
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
@@ -38,6 +48,10 @@ NARROW, WIDE = np.empty(0, np.float32), np.empty(0, np.float64)
 
 DEEP = 15
 """From so many additions one after the other, float32 would not keep the stated error of a mean."""
+
+
+FULL = 24
+"""Cells of a row that fill the vectors of `mean_near`: of 28 they take 0.8, of 32 half as long as several planes at once."""
 
 
 def divisors(params: MeanParams, p: Plan) -> tuple[Array, Array]:
@@ -64,12 +78,12 @@ def averaged(params: MeanParams, x: Array, dtype: Any, out: Array | None = None,
     layout = mean_layout(params, x, x.shape)
     p, values = layout.plan, added(layout.stored(x))
     y = room(None if layout.last else out, math.prod(layout.out_shape), computed(dtype))
-    zero = sums(params, values, y, p.depth if depth is None else depth)
+    zero = sums(params, values, y, added_in(params, p) if depth is None else depth)
+    same = values.dtype == y.dtype == zero.dtype
     if layout.last:
-        same = values.dtype == y.dtype == zero.dtype
         kernel, given, count = over_runs(params, p, zero, layout.planes, layout.channels, same)
     else:
-        kernel, given, count = over_planes(params, p, zero, layout.planes)
+        kernel, given, count = over_planes(params, p, zero, layout.planes, same)
     run(partial(kernel, values, y, *given), count, x.nbytes)
     return layout.finished(y, layout.out_shape, dtype)
 
@@ -78,11 +92,14 @@ def averaged_long(params: MeanParams, x: Array, dtype: Any, out: Array | None) -
     """The means along a long row."""
     geometry, shape = params.geometry, out_shape(params.geometry, x.shape)
     y, n, rows = empty(shape, dtype) if out is None else out, x.shape[-1], math.prod(shape[:-1])
-    zero = sums(params, x, y, depth_over(geometry, n, [windows_of(geometry, n).most]))
+    zero, apart = sums(params, x, y, depth_over(geometry, n, [windows_of(geometry, n).most])), nominal(geometry, n)
 
     def choose(section: Section) -> Chosen:
-        p = section.plan
-        return mean_sums_for(p, zero), (*divisors(params, p), zero, section.moved(p.packed)), p.pieces
+        p, size = section.plan, shared_out(apart or 1)
+        by, packed = divisors(params, p), section.moved(p.packed)
+        if apart:
+            return mean_row_windows, (*by, packed, size), -(-p.out // size)
+        return mean_sums_for(p, zero), (*by, zero, packed), p.pieces
 
     over(for_outputs(geometry, n), ((flat(x).reshape(rows, -1), True), (y.reshape(rows, -1), False)), choose)
     return y
@@ -97,20 +114,28 @@ def sees_all(params: MeanParams, p: Plan) -> bool:
     return type(params.geometry) in (Global, Adaptive) and is_whole(p)
 
 
-def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int) -> Chosen:
-    """The kernel for channels first, whose sums are as `zero`."""
+def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int, same: bool) -> Chosen:
+    """The kernel for channels first, whose sums are as `zero`; `same` says whether both arrays have its dtype."""
     if sees_all(params, p):
         return mean_whole, (*divisors(params, p), p.plane_in), planes
-    if takes_lanes(p, planes, zero.itemsize):
+    if taps := nominal(params.geometry, p.width):
+        size = shared_out(taps)
+        return mean_row_windows, (*divisors(params, p), p.packed, size), planes * -(-p.out // size)
+    near, short = is_near(p), same and has_short_means(p, zero.dtype)
+    if takes_lanes(p, planes, zero.itemsize) and not (beats_lanes(p, zero.dtype) if short else near and p.width >= FULL):
         return mean_lanes, (*divisors(params, p), zero, p.packed, planes), groups_of(planes, zero.itemsize)
-    kernel = mean_near if is_near(p) else mean_sums_for(p, zero)
+    if short:
+        return mean_short, (*divisors(params, p), p.packed), planes
+    kernel = mean_near if near else mean_sums_for(p, zero)
     return kernel, (*divisors(params, p), zero, p.packed), planes * p.pieces
 
 
 def over_runs(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int, same: bool) -> Chosen:
     """The kernel for channels last; all additions are those of channels first. `same` as in `over_planes_back`."""
     if sees_all(params, p):
-        return mean_whole_runs, (*divisors(params, p), p.plane_in, channels), planes
+        return mean_whole_runs, (*divisors(params, p), p.plane_in, channels), planes * -(-channels // PIECE)
+    if nominal(params.geometry, p.width):
+        return mean_row_window_runs, (*divisors(params, p), p.packed, channels), planes * p.out
     piece, pieces = piece_of_runs(p, channels)
     if same and adds_in_registers(p, channels, zero.itemsize):
         return mean_run_windows, (*divisors(params, p), p.packed, channels, piece), planes * p.outer * pieces
@@ -127,7 +152,10 @@ def over_planes_back(params: MeanParams, p: Plan, zero: Array, planes: int, same
 
 
 def over_runs_back(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int) -> Chosen:
-    return mean_runs_back, (*divisors(params, p), zero, p.packed_back, channels), planes * (p.plane_in // p.width)
+    rows = planes * (p.plane_in // p.width)
+    if sees_all(params, p):
+        return mean_whole_runs_back, (*divisors(params, p), zero, p.plane_in, p.width, channels), rows
+    return mean_runs_back, (*divisors(params, p), zero, p.packed_back, channels), rows
 
 
 def mean_layout(params: MeanParams, x: Array, shape: tuple[int, ...]) -> Layout:
@@ -137,13 +165,27 @@ def mean_layout(params: MeanParams, x: Array, shape: tuple[int, ...]) -> Layout:
     return layout if fit else new_layout(params.geometry, shape, "first")
 
 
+def telling(params: MeanParams, x: Array, g: Array) -> Array:
+    """Which of a cell array and its gradients says the layout: a gradient of one cell per plane has every one."""
+    channel = x.ndim - params.geometry.rank - 1
+    every = g.flags.c_contiguous and g.ndim == x.ndim and is_channels_last(x, params.geometry, x.shape)
+    return x if every and stands_last(g, channel) else g
+
+
 def within(params: MeanParams, block: Block) -> MeanParams:
     return replace(params, geometry=block.geometry)
 
 
 def depth_in(cut: Blocks) -> int:
-    """What `Plan.depth` is for the whole of a call that is cut."""
+    """What `added_in` is for the whole of a call that is cut."""
+    if nominal(cut.geometry, cut.sides[-1].n):
+        return 0
     return depth_over(cut.geometry, cut.sides[-1].n, [side.most for side in cut.sides])
+
+
+def added_in(params: MeanParams, p: Plan) -> int:
+    """`Plan.depth`, or 0 where windows are taken by themselves: then float32 keeps the error, however many cells they have."""
+    return 0 if nominal(params.geometry, p.width) else p.depth
 
 
 def depth_over(geometry: Geometry, n: int, most: Sequence[int]) -> int:
@@ -161,9 +203,9 @@ def is_deep(geometry: Geometry, spatial: Sequence[int]) -> bool:
     """Whether means over a plane with these sides are summed in float64 because of the depth of their windows.
 
     A caller that computes a plane in parts asks for the plane and for each part: a part whose windows are cut shorter must be
-    summed like the whole. Windows summed one axis after the other are the same for a part as for the whole.
+    summed like the whole. Windows summed one axis after the other, or each by itself, are the same for a part as for the whole.
     """
-    if goes_by_axes(geometry, spatial):
+    if goes_by_axes(geometry, spatial) or nominal(geometry, spatial[-1]):
         return False
     most = [int(table.count.max(initial=1)) for table in geometry.tables(tuple(spatial))]
     return depth_over(geometry, spatial[-1], most) >= DEEP
@@ -250,7 +292,7 @@ def mean_vjp(params: MeanParams, x: Array, g: Array) -> tuple[Array]:
         gx = empty(x.shape, derivative_of(x.dtype, g.dtype))
         cut.gather(gx, x, g, lambda block, x, g: mean_vjp(within(params, block), x, g)[0])
         return (gx,)
-    layout = mean_layout(params, g, x.shape)
+    layout = mean_layout(params, telling(params, x, g), x.shape)
     dtype, p = derivative_of(x.dtype, g.dtype), layout.plan
     gradients, gx = added(layout.stored(g)), empty((x.size,), computed(dtype))
     zero = NARROW if gradients.dtype == gx.dtype == np.float32 else WIDE

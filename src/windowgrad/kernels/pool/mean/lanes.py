@@ -50,19 +50,20 @@ def adds_in_turn(p: Plan) -> bool:
     return p.kernel <= DIRECT and not (p.kernel in (4, 8) and p.stride == p.kernel)
 
 
-def is_small(spatial: Sequence[int], widest: int = WIDTH) -> bool:
-    return spatial[-1] <= widest and math.prod(spatial) <= CELLS
+def is_small(spatial: Sequence[int]) -> bool:
+    return spatial[-1] <= WIDTH and math.prod(spatial) <= CELLS
 
 
-def takes_lanes(p: Plan, planes: int, itemsize: int, widest: int = WIDTH) -> bool:
+def takes_lanes(p: Plan, planes: int, itemsize: int) -> bool:
     """Whether planes are taken several at once; `itemsize` is that of a sum."""
     enough = planes >= lanes_of(itemsize) and p.plane_out <= CELLS
-    return enough and is_small((p.plane_in // p.width, p.width), widest) and adds_in_turn(p)
+    return enough and is_small((p.plane_in // p.width, p.width)) and adds_in_turn(p)
 
 
 def takes_lanes_back(p: Plan, planes: int, itemsize: int) -> bool:
-    """The same backwards, where windows that are not all alike are slow in a row of cells."""
-    return takes_lanes(p, planes, itemsize, WIDTH if p.kernel else WIDEST_BINS)
+    """The same backwards, where windows that are not all alike are slow in a row of cells; two full planes may be uneven."""
+    enough = planes >= lanes_of(itemsize) and p.plane_in + p.plane_out <= 2 * CELLS
+    return enough and p.width <= (WIDTH if p.kernel else WIDEST_BINS) and adds_in_turn(p)
 
 
 @helper
