@@ -13,7 +13,9 @@ from windowgrad.kernels.pool import blocks
 from windowgrad.kernels.pool.max import (
     entry,
     winner_codes,
+    winner_few,
     winner_gather,
+    winner_grid,
     winner_near,
     winner_pairs,
     winner_scatter,
@@ -69,6 +71,19 @@ GEOMETRIES = [
     (Adaptive((9, 30)), (2, 4, 11)),
     (Adaptive((2, 2)), (2, 19, 37)),
     (Sliding((10, 5), (11, 6)), (2, 21, 23)),
+    (Sliding((4, 4), 1), (2, 2, 7, 6)),
+    (Sliding((5, 3), 1, (2, 1)), (3, 2, 6, 70)),
+    (Sliding((3, 3, 3), 1, 1), (2, 2, 4, 5, 6)),
+    (Sliding((3, 2, 3), 1), (2, 2, 4, 5, 6)),
+    (Sliding((3, 4), 1, (2, 3), (2, 3)), (2, 2, 9, 11)),
+    (Sliding((4, 3), 1, ((9, 2), (0, 6)), (3, 1)), (2, 2, 3, 4)),
+    (Sliding((1, 6, 1, 2), 1, (0, 2, 0, 1)), (2, 2, 5, 2, 4)),
+    (Sliding((3, 5), 1), (5, 3, 5)),
+    (Sliding((2, 5), 1, ((4, 2), (0, 0)), (5, 1)), (2, 2, 1, 9)),  # no window has a cell
+    (Sliding((7, 7), 1), (2, 3, 9, 10)),
+    (Sliding((5, 4), 1, 0, (1, 2)), (2, 3, 7, 9)),
+    (Sliding((16,), 1, 7), (3, 40)),
+    (Sliding((6, 1), 1), (2, 40, 33)),
 ]
 every_geometry = pytest.mark.parametrize(("geometry", "shape"), GEOMETRIES, ids=str)
 
@@ -226,9 +241,38 @@ def test_windows_of_few_taps_one_cell_apart_are_gathered():
     wide, narrow = (8, winner_codes.WIDE), (8, winner_codes.WIDE - 1)
     assert payer(Sliding((3, 3), 1), wide) == payer(Sliding((3, 3), 1, 1), narrow) == "winner_gather"
     assert payer(Sliding((3, 3), 1), narrow) == "winner_scatter"  # a narrow plane that has fewer outputs than cells
-    assert payer(Sliding((2, 5), 1), wide) == payer(Sliding((3, 3), (2, 1), 1), wide) == "winner_scatter"
+    assert payer(Sliding((3, 3), (2, 1), 1), wide) == "winner_scatter"
+    assert (
+        payer(Sliding((winner_codes.ALONG,), 1), (99,))
+        == payer(Sliding((1, winner_codes.ALONG), 1), (3, 99))
+        == "winner_gather"
+    )
+    assert payer(Sliding((winner_codes.ALONG + 1,), 1), (99,)) == "winner_scatter"
     assert payer(Sliding((2, 2), 1, dilation=(900, 1)), (901, 36)) == "winner_gather"
     assert payer(Sliding((2, 2), 1, dilation=(920, 1)), (921, 36)) == "winner_scatter"  # a cell's windows are far apart
+
+
+def test_windows_of_more_taps_are_gathered_axis_by_axis_whatever_the_plane():
+    for taps in [(2, 5), (7, 7), (13, 13), (24, 2), (3, 3, 3), (2, 2, 2, 2)]:
+        for padding in (0, 1):
+            assert payer(Sliding(taps, 1, padding), tuple(n + 30 for n in taps)) == "winner_gather"
+            assert payer(Sliding(taps, 1, padding), tuple(n + 1 for n in taps), 5) == "winner_gather"
+    for other in (Sliding((14, 13), 1), Sliding((25, 2), 1), Sliding((5, 5), (1, 2)), Sliding((5, 5), 1, 0, (17, 1))):
+        assert payer(other, (99, 99)) == "winner_scatter"
+    assert payer(Sliding((5, 5), 1, 0, (16, 1)), (99, 99)) == "winner_gather"
+    assert payer(Sliding((5, 5), 1), (5, 9)) == payer(Sliding((5, 5), 1), (9, 5)) == "winner_scatter"  # there is one order
+
+
+def test_of_planes_with_few_outputs_columns_are_added_one_after_the_other():
+    assert payer(Sliding((7, 7), 1), (14, 14)) == payer(Sliding((7, 7), 1, 0, (1, 3)), (14, 20)) == "winner_few"
+    assert payer(Sliding((7, 7), 1), (15, 15)) == "winner_gather"  # more than a third are outputs
+    assert payer(Sliding((7, 7), 1), (14, 14), 2) == "winner_gather"  # channels last
+    assert payer(Sliding((7, 7), 1, 0, (2, 1)), (20, 14)) == "winner_gather"  # runs are mixed
+    assert payer(Sliding((2, 24), 1), (32, 32)) == "winner_few"
+    assert payer(Sliding((2, 24), 1), (33, 32)) == "winner_gather"  # a larger plane
+    assert payer(Sliding((3, 5), 1, ((3, 0), (0, 0))), (8, 5)) == "winner_scatter"  # one order
+    assert payer(Sliding((3, 9), 1, ((3, 0), (0, 0))), (4, 10)) == "winner_gather"  # windows without a cell
+    assert payer(Sliding((3, 3, 3), 1), (4, 4, 4)) == "winner_gather"
 
 
 @every_geometry
@@ -241,10 +285,12 @@ def test_every_kernel_that_may_pay_gives_the_same_bits(geometry, shape):
     g, found = rng.standard_normal(saved.shape).astype(np.float32), []
     alike = [axis.stride == 1 for axis in codes.axes]
     plans = [(winner_scatter.winner_scatter, winner_scatter.made(geometry, spatial, 1, *limits), 6) for limits in SCATTERED]
-    if all(alike):
-        plans += [
-            (winner_gather.winner_gather, winner_gather.made(geometry, spatial, 1, places), 0) for places in (1, 40, 2048)
-        ]
+    if is_staged(geometry) and sum(out > 1 for out in geometry.grid(spatial)) > 1:  # another order
+        plans = []
+    if all(alike) and codes.dtype == np.uint8:
+        plans += [(winner_gather.winner_gather, winner_grid.made(geometry, spatial, 1, places), 0) for places in (1, 40, 2048)]
+    if is_staged(geometry) and len(codes.axes) == 2 and codes.axes[0].step == 1 and codes.none < 0:
+        plans.append((winner_few.winner_few, winner_few.made(geometry, spatial), 0))
     if winner_codes.are_pairs(codes):
         plans.append((winner_pairs.winner_pairs, winner_pairs.made(geometry, spatial), 0))
     if winner_codes.has_triples(codes):
@@ -268,10 +314,21 @@ def test_runs_of_channels_are_paid_like_planes(geometry, shape, channels, dtype)
     codes, gradients = (guarded(np.ascontiguousarray(np.moveaxis(a, 1, -1)), "end").reshape(-1) for a in (saved, g))
     gx = guarded(np.full((2, *spatial, channels), NAN, dtype), "end")
     winner_near.winner_runs(codes, gradients, gx.reshape(-1), plan, channels, 0, 2 * int(plan[0]))
-    assert settled(np.moveaxis(gx, -1, 1)) == settled(in_order(MaxParams(geometry), x, g, saved))
+    assert settled(np.moveaxis(gx, -1, 1)) == settled(in_order(MaxParams(geometry), x, g, saved, staged=False))
 
 
 SCATTERED = [(1 << 15, 4, 8192), (1 << 15, 4, 1), (1, 1, 8192), (40, 1, 1)]
+
+
+def test_planes_of_short_rows_are_cut_later():
+    def strips(*spatial, channels=1):
+        return int(winner_scatter.scatter_plan(Sliding((3,) * len(spatial), 3), spatial, channels)[6])
+
+    short, uncut = 3 * (winner_scatter.SHORT - 1), winner_strips.UNCUT
+    assert strips(uncut // short + 1, short) == strips(winner_scatter.LONGER * uncut // short, short) == 1
+    assert strips(winner_scatter.LONGER * uncut // short + 1, short) > 1
+    assert strips(uncut // (short + 3) + 1, short + 3) > 1
+    assert strips(uncut // short + 1, short, channels=2) > 1
 
 
 def test_the_place_of_a_tap_follows_by_multiplications():
@@ -290,18 +347,40 @@ def test_the_place_of_a_tap_follows_by_multiplications():
 # --- what is made of it ------------------------------------------------------------------------------------------
 
 
-def in_order(params, x, g, saved):
-    """The gradient window after window, each addition rounded."""
+def in_order(params, x, g, saved, staged=None):
+    """The gradient window after window, or axis by axis, each addition rounded."""
     geometry, gx = params.geometry, np.zeros(x.shape, g.dtype)
+    staged = is_staged(geometry) if staged is None else staged
     lead, spatial = geometry.split(x.shape)
     places = places_of(geometry, x.shape, saved).reshape(-1, np.prod(g.shape[len(lead) :]))
     for plane, found, paid in zip(gx.reshape(-1, np.prod(spatial)), places, g.reshape(places.shape), strict=True):
-        np.add.at(plane, found[found >= 0], paid[found >= 0])
+        seen = found >= 0
+        if staged:
+            by_axes(plane, spatial, found[seen], paid[seen], np.argwhere(seen.reshape(geometry.grid(spatial))))
+        else:
+            np.add.at(plane, found[seen], paid[seen])
     return gx
 
 
+def is_staged(geometry):
+    return winner_codes.has_stages(winner_codes.windows_of(geometry))
+
+
+def by_axes(plane, spatial, found, paid, at):
+    """Gradients to the cells that won them: those of windows that differ along the first axis only are added first."""
+    for axis in range(len(spatial)):
+        cells = np.array([place_of(int(place), spatial) for place in found], dtype=np.int64).reshape(-1, len(spatial))
+        own = np.concatenate([cells[:, : axis + 1], at[:, axis + 1 :]], axis=1)
+        own, first, number = np.unique(own, axis=0, return_index=True, return_inverse=True)
+        assert (found[first][number.ravel()] == found).all()  # windows that one row was won in have one winner
+        total = np.zeros(len(own), paid.dtype)
+        np.add.at(total, number.ravel(), paid)
+        at, found, paid = own, found[first], total
+    plane[found] = paid
+
+
 @every_geometry
-def test_a_cell_adds_up_its_windows_in_row_major_order(geometry, shape):
+def test_a_cell_adds_up_its_windows_in_one_order(geometry, shape):
     """Whoever computes it: gathered, scattered, by strips, channels first or last."""
     params, x = MaxParams(geometry), drawn([0.0, 1.0, 2.0], shape, 1).astype(np.float32)
     g = np.random.default_rng(2).standard_normal(geometry.out_shape(shape)).astype(np.float32)
@@ -337,9 +416,9 @@ def test_a_gradient_has_the_same_bits_with_and_without_what_was_saved(seed, monk
         ):
             threads.set_num_threads(int(rng.choice([1, 2, 3])))
             monkeypatch.setattr(winner_strips, "UNCUT", int(rng.choice([1, 50, 1 << 15])))
-            monkeypatch.setattr(winner_gather, "AT_ONCE", int(rng.choice([1, 50, 2048])))
+            monkeypatch.setattr(winner_grid, "AT_ONCE", int(rng.choice([1, 50, 2048])))
             monkeypatch.setattr(winner_scatter, "FLAT", 1 if drawn_calls % 2 else 8192)
-            winner_gather.kept.__closure__[0].cell_contents.cache_clear()
+            winner_grid.kept.__closure__[0].cell_contents.cache_clear()
             kind = kernels.saves(params, (x.shape, x.dtype))
             if kind is None:
                 continue

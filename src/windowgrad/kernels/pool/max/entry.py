@@ -16,23 +16,27 @@ from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks, cut_up, is_cast
 from windowgrad.kernels.pool.few_channels import has_few_channels, is_thinned
 from windowgrad.kernels.pool.lane_groups import groups_of
-from windowgrad.kernels.pool.layout import Form, Layout, is_channels_last, laid_out, out_shape, planned
+from windowgrad.kernels.pool.layout import Form, Layout, is_channels_last, kept_layout, laid_out, out_shape, planned
 from windowgrad.kernels.pool.long_rows import is_long, is_plain
 from windowgrad.kernels.pool.max import long_rows, winner_strips
 from windowgrad.kernels.pool.max.few_channels import max_few_channels
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least, sum_dtype
 from windowgrad.kernels.pool.max.lanes import max_lanes, takes_lanes
+from windowgrad.kernels.pool.max.last_planes import last_gradient, last_planes, last_winners_of_planes
 from windowgrad.kernels.pool.max.many_rows import goes_by_axes, max_axes
 from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
+from windowgrad.kernels.pool.max.row_windows import max_row_windows, row_windows_for
 from windowgrad.kernels.pool.max.second import max_rows_for
-from windowgrad.kernels.pool.max.short_rows import fills_vectors, has_short_rows, max_short
+from windowgrad.kernels.pool.max.short_rows import has_short_rows, max_short
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
 from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
+from windowgrad.kernels.pool.max.winner_runs import looks_at_taps
 from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.pool.plan import Plan
+from windowgrad.kernels.pool.short_rows import fills_vectors
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import MaxParams
@@ -43,7 +47,7 @@ Kind = tuple[tuple[int, ...], np.dtype[Any]]
 
 def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:
     """The value of each window's first winner and its place in its plane, flat; 0 and −1 where there is none."""
-    layout, values = laid_out(params, np.ascontiguousarray(x), "first"), compared(x)
+    layout, values = laid_out(params, x, "first"), compared(x)
     size = layout.planes * layout.plan.plane_out
     y = room(out[0] if values.dtype == x.dtype else None, size, values.dtype)
     found = room(out[1], size, np.dtype(np.int64))
@@ -97,8 +101,10 @@ def topper(geometry: Geometry, p: Plan, dtype: Any, planes: int, last: bool = Fa
     if isinstance(geometry, Global):
         return plane_tops, (p.plane_in,), planes
     short = has_short_rows(p, dtype)
-    if takes_lanes(p, planes, dtype) and not (short and fills_vectors(p, dtype)):
+    if takes_lanes(p, planes, dtype) and not (short and fills_vectors(p.width, dtype)):
         return max_lanes, (np.empty(0, dtype), p.packed, planes), groups_of(planes, dtype.itemsize)
+    if size := row_windows_for(geometry, p, p.width, dtype):
+        return max_row_windows, (p.packed, size), planes * -(-p.out // size)
     if short:
         return max_short, (least(dtype), p.packed), planes
     near = dtype in (np.float32, np.float64) and is_near(p)
@@ -132,8 +138,27 @@ def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array
 
         cut.fill((y, found), (x,), compute)
         return y, found
+    if (layout := last_layout(params.geometry, x)) is not None:
+        return last_winners(params, layout, x)
     y, found = winners(params, x, out)
     return y.astype(x.dtype, copy=False).reshape(shape), found.reshape(shape)
+
+
+def last_layout(geometry: Geometry, x: Array) -> Layout | None:
+    """The layout of x, if its channels stand last and winners are found there; else None."""
+    if not is_channels_last(x, geometry, x.shape):
+        return None
+    layout = kept_layout(geometry, x.shape, "alone")
+    return layout if layout is not None and looks_at_taps(layout.plan) else None
+
+
+def last_winners(params: MaxParams, layout: Layout, x: Array) -> tuple[Array, Array]:
+    """The winners and their places, channels last."""
+    values, size = compared(layout.stored(x)), math.prod(layout.out_shape)
+    y, found = empty((size,), values.dtype), empty((size,), np.int64)
+    find(params, layout, "alone", values, params.geometry.split(x.shape)[1], y, found)
+    y = y.astype(x.dtype, copy=False)
+    return layout.finished(y, layout.out_shape, y.dtype), layout.finished(found, layout.out_shape, found.dtype)
 
 
 def max_jvp(params: MaxParams, x: Array, dx: Array) -> Array:
@@ -224,7 +249,7 @@ def max_saving(params: MaxParams, x: Array) -> tuple[Array, Array]:
         return of_planes(params, x)
     layout, _ = laid_out_for(params, x, x.shape, is_channels_last(x, params.geometry, x.shape))
     values = compared(layout.stored(x))
-    y = empty((layout.planes * layout.plan.plane_out,), values.dtype)
+    y = empty((math.prod(layout.out_shape),), values.dtype)
     saved = found_codes(params, x, values, y)
     y = y.astype(x.dtype, copy=False)
     return layout.finished(y, layout.out_shape, x.dtype), layout.finished(saved, layout.out_shape, saved.dtype)
@@ -286,10 +311,17 @@ def only(values: Array) -> tuple[Array, Array]:
 def of_planes(params: MaxParams, x: Array, wanted: bool = True) -> tuple[Array, Array]:
     """The maximum of each plane, if it is wanted, and the winner (`whole_planes`)."""
     lead, spatial = params.geometry.split(x.shape)
-    planes, cells, values = math.prod(lead), math.prod(spatial), ordered(x)
+    planes, cells, shape = math.prod(lead), math.prod(spatial), out_shape(params.geometry, x.shape)
+    if (layout := last_planes(params.geometry, x)) is not None:
+        values = compared(layout.stored(x))
+        y, found = empty((planes if wanted else 0,), values.dtype), empty((planes,), np.int64)
+        last_winners_of_planes(layout, values, y, found, carried(values.dtype))
+        if params.ties == "first":
+            found &= -2
+        return y.astype(x.dtype, copy=False).reshape(shape) if wanted else y, found.reshape(lead)
+    values = ordered(x)
     y, found = empty((planes if wanted else 0,), values.dtype), empty((planes,), np.int64)
     run(partial(plane_winners, values, y, found, cells, params.ties != "first"), planes, x.nbytes)
-    shape = out_shape(params.geometry, x.shape)
     return finished(y, shape, x.dtype) if wanted else y, found.reshape(lead)
 
 
@@ -297,8 +329,13 @@ def plane_vjp(params: MaxParams, x: Array, g: Array, saved: Array | None) -> Arr
     """The gradient of the maximum of each plane."""
     found, dtype = flat(of_planes(params, x, False)[1] if saved is None else saved), derivative_of(x.dtype, g.dtype)
     several = params.ties != "first" and (found & 1).any()
-    values = ordered(x) if several else np.empty(0, computed(x.dtype))
     gradients = added(g).astype(sum_dtype(x.dtype, dtype), copy=False)
+    if (layout := last_planes(params.geometry, x)) is not None:
+        values = compared(layout.stored(x)) if several else np.empty(0, comparable(x.dtype))
+        gx = empty((x.size,), gradients.dtype)
+        last_gradient(layout, values, found, gradients, gx, params.ties == "split")
+        return layout.finished(gx, x.shape, dtype)
+    values = ordered(x) if several else np.empty(0, computed(x.dtype))
     gx, cells = empty((x.size,), gradients.dtype), math.prod(params.geometry.split(x.shape)[1])
     run(partial(plane_back, values, found, gradients, gx, params.ties == "split", cells), found.size, gx.nbytes)
     return finished(gx, x.shape, dtype)

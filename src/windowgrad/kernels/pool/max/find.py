@@ -18,6 +18,7 @@ from windowgrad.kernels.pool.max import winner_codes, winner_strips
 from windowgrad.kernels.pool.max.winner_codes import codes_of, outer_sum, pitches
 from windowgrad.kernels.pool.max.winner_plan import Names, packed_rows
 from windowgrad.kernels.pool.max.winner_rows import winner_rows
+from windowgrad.kernels.pool.max.winner_runs import channel_groups, looks_again, looks_at_taps, runs_names, winner_runs
 from windowgrad.kernels.pool.max.winner_search import winner_search
 from windowgrad.kernels.pool.max.winner_tops import finds_tops, winner_tops
 from windowgrad.kernels.pool.plan import Plan, plan
@@ -27,6 +28,9 @@ from windowgrad.params import MaxParams
 
 LONG = 16
 """The most taps of a window along the one row of a plane that are compared one after the other."""
+
+SOME = 3
+"""The fewest channels that stand last whose winners are found tap by tap, where rows could be reduced."""
 
 LARGEST_SPAN = 1 << 26
 """The most outputs along the rows that one window spans, when rows are reduced before columns."""
@@ -73,11 +77,13 @@ def slides(p: Plan) -> bool:
 
 @lru_cache(maxsize=256)
 def form_of(geometry: Geometry, shape: tuple[int, ...]) -> Form:
-    """How kernels see channels that stand last: as runs of a row that is reduced first, else every cell as a row of its own."""
+    """How kernels see channels that stand last: alone, as runs of a row that is reduced first, else as rows of their own."""
     lead, spatial = geometry.split(shape)
     p, codes = plan(geometry, spatial), codes_of(geometry, spatial)
     if codes.are_places:
         return "first"
+    if looks_at_taps(p) and not slides(p) and not (reduces_rows(p, lead[-1]) and (lead[-1] < SOME or looks_again(p))):
+        return "alone"
     if p.kernel == 0 or p.stride > 2:
         return "rows"
     return "together" if reduces_rows(p, lead[-1]) else "first"
@@ -85,25 +91,30 @@ def form_of(geometry: Geometry, shape: tuple[int, ...]) -> Form:
 
 @dataclass(frozen=True)
 class Way:
-    """How planes are cut; the packed plan of `winner_rows`, or the names for `winner_tops` (if `tops`) or `winner_search`."""
+    """How planes are cut; the packed plan of `winner_rows`, or the names for `winner_` and `kernel`."""
 
     strips: Array
     by_rows: Array | None
     names: Array
-    tops: bool = False
+    kernel: str = ""
 
 
 def made(
     geometry: Geometry, spatial: tuple[int, ...], channels: int, form: Form, places: bool, lanes: int, uncut: int, spans: int
 ) -> Way:
-    p = plan(geometry, spatial, channels, form == "together")
+    p = plan_for(geometry, spatial, channels, form)
+    if form == "alone":
+        names = place_names(p) if places else tap_names(geometry, spatial, p, channels, form)
+        skip = None if places else np.asarray(geometry.tables(spatial)[-1].skip, dtype=np.int64)
+        return Way(names.row_starts, None, runs_names(p, names, skip), "runs")
     strips = winner_strips.output_strips(p, spatial, uncut, spans)
     names = place_names(p) if places else tap_names(geometry, spatial, p, channels, form)
     if reduces_rows(p):
         return Way(strips, packed_rows(p, strips, lanes, names), strips)
     skip = np.zeros(p.out, dtype=np.int64) if places else np.asarray(geometry.tables(spatial)[-1].skip, dtype=np.int64)
     head = [names.plane, names.none, int(places)]
-    return Way(strips, None, np.concatenate([head, names.row_starts, skip, names.rows]).astype(np.int64), finds_tops(p))
+    packed = np.concatenate([head, names.row_starts, skip, names.rows]).astype(np.int64)
+    return Way(strips, None, packed, "tops" if finds_tops(p) else "search")
 
 
 kept = keep(made)
@@ -111,9 +122,14 @@ kept = keep(made)
 
 def way_of(geometry: Geometry, spatial: tuple[int, ...], channels: int, form: Form, places: bool, itemsize: int) -> Way:
     """How winners are found in planes of this shape; small ones are kept."""
-    size = plan(geometry, spatial, channels, form == "together").size
+    size = plan_for(geometry, spatial, channels, form).size
     limits = winner_strips.UNCUT, winner_strips.SPANS
     return kept(size, geometry, spatial, channels, form, places, lanes_of(itemsize), *limits)
+
+
+def plan_for(geometry: Geometry, spatial: tuple[int, ...], channels: int, form: Form) -> Plan:
+    """The plan of a layout of this form (`layout`)."""
+    return plan(geometry, spatial, 1 if form == "alone" else channels, form == "together")
 
 
 def place_names(p: Plan) -> Names:
@@ -139,15 +155,26 @@ def find(
 ) -> None:
     """y and found = the value and the name of each window's first winner; y may be empty. Names of 64 bits are places."""
     way = way_of(params.geometry, spatial, layout.channels, form, found.dtype == np.int64, values.itemsize)
-    kernel, given, parts = finder(way, layout.plan, values.dtype)
-    run(partial(kernel, values, y, found, *given), layout.planes * parts, values.nbytes)
+    kernel, given, count = search(way, layout, values.dtype)
+    run(partial(kernel, values, y, found, *given), count, values.nbytes)
+
+
+def search(way: Way, layout: Layout, dtype: Any) -> tuple[Any, tuple[Any, ...], int]:
+    """The kernel that finds winners, what it is told besides its arrays, and how much of it there is to share."""
+    p = layout.plan
+    if way.kernel == "runs":
+        group, groups = channel_groups(p, layout.planes, layout.channels)
+        given = carried(dtype), way.names, p.packed, np.int64(layout.channels), np.int64(group)
+        return winner_runs, given, layout.planes * p.outer * groups
+    kernel, given, parts = finder(way, p, dtype)
+    return kernel, given, layout.planes * parts
 
 
 def finder(way: Way, p: Plan, dtype: Any) -> tuple[Any, tuple[Any, ...], int]:
-    """The kernel that finds winners, what it is told besides its arrays, and into how many parts it takes a plane."""
+    """The same for channels in the rows of the plan, or first; the number is that of the parts of a plane."""
     if way.by_rows is not None:
         return winner_rows, (least(dtype), carried(dtype), way.by_rows), len(way.strips)
-    if way.tops:
+    if way.kernel == "tops":
         return winner_tops, (least(dtype), way.names, way.strips, p.packed), len(way.strips)
     return winner_search, (least(dtype), carried(dtype), way.names, way.strips, p.packed), len(way.strips)
 

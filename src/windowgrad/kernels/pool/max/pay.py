@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from windowgrad.geometry import Geometry
-from windowgrad.kernels.pool.max.winner_codes import are_near, are_pairs, are_triples, codes_of
-from windowgrad.kernels.pool.max.winner_gather import gather_plan, winner_gather
+from windowgrad.kernels.pool.max.winner_codes import are_few, are_near, are_pairs, are_triples, codes_of
+from windowgrad.kernels.pool.max.winner_few import few_plan, winner_few
+from windowgrad.kernels.pool.max.winner_gather import winner_gather
+from windowgrad.kernels.pool.max.winner_grid import gather_plan
 from windowgrad.kernels.pool.max.winner_near import near_plan, winner_runs, winner_triples
 from windowgrad.kernels.pool.max.winner_pairs import pair_plan, winner_pairs
 from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter
@@ -21,6 +23,8 @@ def payment(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> tupl
     if channels == 1 and are_triples(codes):
         packed = near_plan(geometry, spatial)
         return winner_triples, (packed,), int(packed[0])
+    if channels == 1 and are_few(codes):
+        return winner_few, (few_plan(geometry, spatial),), 1
     if codes.gathers:
         packed = gather_plan(geometry, spatial, channels)
         return winner_gather, (packed,), int(packed[0])

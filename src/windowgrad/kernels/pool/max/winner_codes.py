@@ -9,7 +9,7 @@ of the geometry are huge, a code is the place of the winner in its plane.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,28 @@ from windowgrad.kernels.pool.sections import SomeBins
 Array = np.ndarray[Any, Any]
 
 GATHERED = 9
-"""The most taps of a window whose gradient is gathered cell by cell; of larger ones it is scattered."""
+"""The most taps of a window whose gradient is gathered in one go, …"""
+
+ALONG = 16
+"""… and those of a window along one axis; …"""
+
+STAGED = 26
+"""… and the most taps along all axes, added, of one whose gradient is gathered axis by axis, …"""
+
+APART = 16
+"""… and how far these are apart at most. Of others it is scattered."""
 
 PAIRED = 4
 """The most taps for `winner_pairs`: where few of the cells win, their rows are cleared in one go."""
 
 NEAR = 4
 """The most windows of a cell for `winner_near`; of its rows, where windows are three cells along the row."""
+
+SMALL = 1024
+"""The most places of the grid of a plane for `winner_few`, …"""
+
+FEW = 3
+"""… and the fewest times that they are as many as its outputs."""
 
 LONG = 48
 """The fewest outputs in a row, or channels of a cell, for the same: the beginning of a row or a cell costs as much as some."""
@@ -97,7 +112,7 @@ def made(geometry: Geometry, spatial: tuple[int, ...]) -> Codes:
     taps, empty = math.prod(sizes), any((np.asarray(t.count) == 0).any() for t in tables)
     for dtype in (np.uint8, np.uint16):
         none = np.iinfo(dtype).max
-        if taps <= none + (not empty) and is_moderate(geometry, spatial):
+        if taps <= none + (not empty) and (has_stages(windows_of(geometry)) or is_moderate(geometry, spatial)):
             axes = tuple(axis_of(geometry, a, t, k, n) for a, (t, k, n) in enumerate(zip(tables, sizes, spatial, strict=True)))
             return Codes(axes, np.dtype(dtype), none if empty else -1, isinstance(geometry, Sliding) and may_gather(axes))
     axes = tuple(Axis(n, len(t.start), len(t.start), np.zeros(0), k, 0) for t, k, n in zip(tables, sizes, spatial, strict=True))
@@ -135,6 +150,15 @@ def are_near(codes: Codes, channels: int) -> bool:
     return channels >= LONG and not codes.are_places and windows_of_a_cell(codes.axes) <= NEAR
 
 
+def are_few(codes: Codes) -> bool:
+    """Whether windows have stages, and outputs of a plane are few beside its cells; both axes have several of either."""
+    if len(codes.axes) != 2 or not codes.gathers or codes.none >= 0:
+        return False
+    rows, columns = codes.axes
+    several = has_stages((axis.taps, axis.stride, axis.step) for axis in codes.axes) and rows.step == 1
+    return several and rows.grid * columns.grid <= SMALL and FEW * rows.out * columns.out <= rows.grid * columns.grid
+
+
 def windows_of_a_cell(axes: Sequence[Axis]) -> float:
     """How many windows see a cell, at most; infinite if they are not all alike."""
     return math.prod(min(axis.taps, -(-axis.span // axis.stride)) if axis.stride else math.inf for axis in axes)
@@ -144,14 +168,39 @@ def may_gather(axes: Sequence[Axis]) -> bool:
     """Whether windows are few taps, one cell apart, and those of a cell close to each other.
 
     On planes with narrow rows only where every place of the grid has an output: else copying rows takes longer than scattering.
+    Windows with stages (`has_stages`) always are, for the order of their sums must follow from the window alone; unless outputs
+    lie along one axis, which leaves one order.
     """
+    if has_stages((axis.taps, axis.stride, axis.step) for axis in axes):
+        return sum(axis.out > 1 for axis in axes) > 1
     reach = sum(
         (axis.before + (axis.taps - 1) * axis.step + 1) * pitch
         for axis, pitch in zip(axes, pitches([axis.grid for axis in axes]), strict=True)
     )
     wide = axes[-1].grid >= WIDE or all(axis.out == axis.grid for axis in axes)
-    few = math.prod(axis.taps for axis in axes) <= GATHERED and reach <= REACH
+    few = (
+        math.prod(axis.taps for axis in axes) <= (ALONG if sum(axis.taps > 1 for axis in axes) == 1 else GATHERED)
+        and reach <= REACH
+    )
     return few and wide and all(axis.stride == 1 for axis in axes)
+
+
+def has_stages(windows: Iterable[tuple[int, int, int]]) -> bool:
+    """Whether gradients are added axis by axis, which is another order than window after window: (taps, stride, step) of each.
+
+    That follows from the window alone, so a plane that is cut, for any reason, has the bits of the whole.
+    """
+    axes = list(windows)
+    taps = [k for k, _, _ in axes if k > 1]
+    few = GATHERED < math.prod(taps) < 1 << 8 and sum(taps) <= STAGED
+    return len(taps) > 1 and few and all(stride == 1 and (k == 1 or step <= APART) for k, stride, step in axes)
+
+
+def windows_of(geometry: Geometry) -> Iterable[tuple[int, int, int]]:
+    """The taps of a window along each axis, how far windows are apart, and taps; nothing if they are not all alike."""
+    if not isinstance(geometry, Sliding):
+        return ()
+    return zip(geometry.kernel, geometry.stride, geometry.dilation, strict=True)
 
 
 def box(geometry: Geometry, tables: Sequence[Table]) -> tuple[int, ...]:
