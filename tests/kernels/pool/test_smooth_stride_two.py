@@ -6,7 +6,7 @@ import pytest
 from support.exact import same_bits
 from support.interpreter import fresh
 from support.paths import TESTS
-from windowgrad import dispatch
+from windowgrad import routes
 from windowgrad.geometry import Adaptive, Sliding
 from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.pool.smooth import entry, strips, ways
@@ -14,7 +14,7 @@ from windowgrad.kernels.pool.smooth.stride_two import PIECE, is_two_apart
 from windowgrad.ops import OPS
 from windowgrad.params import SmoothParams
 
-KERNELS = dispatch.loaded(OPS["smooth_max_pool"].facts.kernels)
+KERNELS = routes.loaded(OPS["smooth_max_pool"].facts.kernels)
 rng = np.random.default_rng(0)
 
 PLANES = [  # geometry, plane

@@ -34,10 +34,15 @@ Either = SmoothParams | LpParams
 
 def is_one_large_region(params: Either, x: Array) -> bool:
     """Whether the one output of each plane sees all of it, and that is much."""
+    return is_large_region(params, x.shape)
+
+
+def is_large_region(params: Either, shape: tuple[int, ...]) -> bool:
+    """The same for an array of this shape."""
     geometry = params.geometry
-    if x.size < LARGE or not isinstance(geometry, (Global, Adaptive, SomeBins)):
+    if math.prod(shape) < LARGE or not isinstance(geometry, (Global, Adaptive, SomeBins)):
         return False
-    _, spatial = geometry.split(x.shape)
+    _, spatial = geometry.split(shape)
     return math.prod(geometry.grid(spatial)) == 1 and math.prod(spatial) >= LARGE
 
 

@@ -23,13 +23,13 @@ from windowgrad.kernels.pool.layout import out_shape, planned_for
 from windowgrad.kernels.pool.mean.rows import mean_rows_for
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.smooth import cells, chunks, long_rows, pairs, results
-from windowgrad.kernels.pool.smooth.strips import Scratch, StripPlan, groups, is_cut, over_cells, over_outputs, whole
+from windowgrad.kernels.pool.smooth.side_by_side import is_side_by_side, pair_gradients, pair_values
+from windowgrad.kernels.pool.smooth.strips import SUMS, Scratch, StripPlan, groups, is_cut, over_cells, over_outputs, whole
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.params import SmoothParams
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
 
-SUMS = np.empty(0, np.float64)
 NOTHING = {np.dtype(dtype): np.empty(0, dtype) for dtype in (np.float32, np.float64)}
 WORK = 4  # a cell takes as long as so many that are only moved, and threads are worth it for so much less
 
@@ -101,7 +101,11 @@ def within(params: SmoothParams, block: Block) -> SmoothParams:
 def find(strip: StripPlan, x: Array, y: Array, sums: Array, beta: float, planes: int, masks: Masks | None = None) -> None:
     """y = the smooth maxima of some planes, `sums` those of the weights; either may be empty."""
     (kernel, plan), (lone, alone) = strip.forward, strip.lone
-    given = x, y, sums, strip.counted, cells.scale_of(beta), plan, *(masks or (None, None))
+    scale, told = cells.scale_of(beta), masks or (None, None)
+    in_pairs = strip.in_pairs and len(y) and not len(sums) and x.dtype == y.dtype == np.float32
+    if in_pairs and pair_values(x, y, scale, plan, *told, 0, planes) == 0:
+        return
+    given = x, y, sums, strip.counted, scale, plan, *told
     if kernel(*given, 0, planes) == 0 or not len(y):
         return
     for q, (line, found) in enumerate(zip(x.reshape(planes, -1), y.reshape(planes, -1), strict=True)):
@@ -116,6 +120,13 @@ def find(strip: StripPlan, x: Array, y: Array, sums: Array, beta: float, planes:
             counts = np.empty(len(found))
             box_sums(strip.plan, 1, left.astype(np.float64), counts)
             found[(counts == 0) & (strip.pad == 0)] = 0
+
+
+def pay_at_once(strip: StripPlan, x: Array, g: Array, gx: Array, beta: float, planes: int) -> bool:
+    """gx = the gradient of some planes, without sums; says whether it is."""
+    if not (strip.in_pairs and x.dtype == g.dtype == gx.dtype == np.float32):
+        return False
+    return bool(pair_gradients(x, g, gx, cells.scale_of(beta), strip.forward[1], 0, planes) == 0)
 
 
 def pay(strip: StripPlan, x: Array, g: Array, gx: Array, sums: Array, beta: float, planes: int) -> None:
@@ -170,11 +181,24 @@ def smooth_saves(params: SmoothParams, *kinds: Kind) -> Kind | None:
 @lru_cache(maxsize=1024)
 def saved_kind(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Kind | None:
     if long_rows.is_tiled(geometry, shape):
-        return geometry.out_shape(shape), np.dtype(np.float64)
-    copies = math.prod(shape) > COPIED and dtype != summed(dtype)
-    if cut_up(geometry, shape, 1, copies, False, False, True) is not None or is_cut(planned_for(geometry, shape)[0]):
+        shape_of_plane = (*shape[:-1], long_rows.Cut(geometry, shape[-1]).cells)
+        return None if pays_at_once(geometry, shape_of_plane, dtype) else (geometry.out_shape(shape), np.dtype(np.float64))
+    if not is_one_piece(geometry, shape, dtype) or pays_at_once(geometry, shape, dtype):
         return None
     return geometry.out_shape(shape), np.dtype(np.float64)
+
+
+@lru_cache(maxsize=1024)
+def is_one_piece(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    """Whether an array is not cut, and none of its planes is."""
+    copies = math.prod(shape) > COPIED and dtype != summed(dtype)
+    cut = cut_up(geometry, shape, 1, copies, False, False, True)
+    return cut is None and not is_cut(planned_for(geometry, shape)[0])
+
+
+def pays_at_once(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    """Whether a gradient needs no saved sums."""
+    return values_dtype(dtype, float_of(dtype)) == np.float32 and is_side_by_side(planned_for(geometry, shape)[0])
 
 
 def smooth_saving(params: SmoothParams, x: Array) -> tuple[Array, Array]:
@@ -254,15 +278,16 @@ def smooth_vjp(params: SmoothParams, x: Array, g: Array, saved: Array | None = N
     kept = None if saved is None else flat(saved)
 
     def work(strip: StripPlan, first: int, last: int, scratch: Scratch) -> None:
-        for low, high in groups(p.plane_in, first, last) if kept is None else [(first, last)]:
+        for low, high in groups(p.plane_in, first, last) if kept is None and not strip.in_pairs else [(first, last)]:
             seen, outputs = strip.places(p, low, high)
             part = gx[seen] if strip is plane else np.empty(strip.high - strip.low, gx.dtype)
-            if kept is None:
-                (sums,) = scratch.arrays(outputs.stop - outputs.start)
-                find(strip, values[seen], NOTHING[part.dtype], sums, beta, high - low)
-            else:
-                sums = kept[outputs]
-            pay(strip, values[seen], gradients[outputs], part, sums, beta, high - low)
+            if not pay_at_once(strip, values[seen], gradients[outputs], part, beta, high - low):
+                if kept is None:
+                    (sums,) = scratch.arrays(outputs.stop - outputs.start)
+                    find(strip, values[seen], NOTHING[part.dtype], sums, beta, high - low)
+                else:
+                    sums = kept[outputs]
+                pay(strip, values[seen], gradients[outputs], part, sums, beta, high - low)
             if strip is not plane:
                 at = first * p.plane_in
                 gx[at + strip.kept_low : at + strip.kept_high] = part[strip.kept_low - strip.low : strip.kept_high - strip.low]

@@ -29,7 +29,6 @@ from windowgrad.kernels.pool.row_pieces import clear, span
 from windowgrad.kernels.pool.smooth.cells import BETA, weigh_around, zero
 from windowgrad.kernels.pool.smooth.results import narrow_values, plane_values, put, some
 from windowgrad.kernels.pool.smooth.row_in_pieces import in_pieces
-from windowgrad.kernels.pool.smooth.side_by_side import never, paired
 from windowgrad.kernels.pool.window_spans import spanning
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.loops import plus
@@ -174,6 +173,12 @@ def copy(a: Any, b: Any, at: int, count: int) -> None:
         put(b, at + i, load(a, i), count - i)
 
 
+@helper
+def never(line: Any, windows: Any, x: Any, sums: Any, by: Any, mask: Any, start: Any, buffer: Any) -> Any:
+    """The `at_once` of windows that have none."""
+    return False
+
+
 # --- forward --------------------------------------------------------------------------------------------------------------
 
 
@@ -265,6 +270,5 @@ def forward_kernel(along: Any, uses_up: bool, at_once: Any = never, with_padding
 
 
 unlike_planes, alike_planes = forward_kernel(unlike, False), forward_kernel(alike, False)
-paired_planes = forward_kernel(alike, False, paired)
 planes_of_many_taps = forward_kernel(of_many_taps, True)
 long_rows = forward_kernel(alike, False, in_pieces(alike), True)

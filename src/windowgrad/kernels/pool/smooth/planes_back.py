@@ -18,7 +18,6 @@ from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.pool.smooth.cells import weigh_around
 from windowgrad.kernels.pool.smooth.planes import ROOM, add_rows, most_rows, spans
 from windowgrad.kernels.pool.smooth.results import divide_narrow, divide_plane, some
-from windowgrad.kernels.pool.smooth.side_by_side import never_back, paired_back
 from windowgrad.kernels.pool.smooth.stride_two import two_apart_back
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import one_by_one
@@ -129,6 +128,12 @@ def products(e: Any, spread: Any, count: int, gx: Any, at: int) -> None:
             store_part(gx, at + i, value, count - i)
 
 
+@helper
+def never_back(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, apart: int, gx: Any, by: Any) -> Any:
+    """The `at_once` of windows that have none."""
+    return False
+
+
 def backward_kernel(along: Any, padded_rows: bool, at_once: Any = never_back) -> Any:
     """The kernel for windows whose gradients are spread along a row by `along`, into rows with or without their padding.
 
@@ -174,7 +179,6 @@ def backward_kernel(along: Any, padded_rows: bool, at_once: Any = never_back) ->
 
 
 unlike_planes_back, tiled_planes_back = backward_kernel(spread_unlike, False), backward_kernel(spread_tiles, True)
-paired_planes_back = backward_kernel(spread_tiles, True, paired_back)
 two_apart_planes_back = backward_kernel(spread_taps, False, two_apart_back)
 planes_of_taps_back, planes_of_many_taps_back = backward_kernel(spread_taps, False), backward_kernel(spread_many_taps, False)
 

@@ -15,17 +15,18 @@ from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.pool.smooth.cells import scale_of
 from windowgrad.kernels.pool.smooth.entry import (
     NOTHING,
-    SUMS,
     WORK,
     Kind,
     beta_of,
+    is_one_piece,
     plane_of,
-    saved_kind,
     smooth_forward,
     smooth_saving,
     smooth_vjp,
 )
 from windowgrad.kernels.pool.smooth.long_rows import is_tiled
+from windowgrad.kernels.pool.smooth.side_by_side import pair_gradients
+from windowgrad.kernels.pool.smooth.strips import SUMS
 from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.kernels.runtime.threads import over
 from windowgrad.params import SmoothParams
@@ -38,7 +39,7 @@ def is_whole(params: SmoothParams, kind: Kind) -> bool:
     shape, dtype = kind
     if dtype not in NOTHING or math.prod(shape) == 0 or math.prod(params.geometry.out_shape(shape)) == 0:
         return False
-    return saved_kind(params.geometry, *kind) is not None and not is_tiled(params.geometry, shape)
+    return is_one_piece(params.geometry, *kind) and not is_tiled(params.geometry, shape)
 
 
 def prepare_smooth(rule: str, params: SmoothParams, *kinds: Kind) -> Ready | None:
@@ -53,12 +54,12 @@ def prepare_smooth(rule: str, params: SmoothParams, *kinds: Kind) -> Ready | Non
 def finding(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready:
     """The smooth maximum, in a new array or the one that is given."""
     (plane, planes), out = plane_of(params, shape), params.geometry.out_shape(shape)
-    (kernel, plan), work, new = plane.forward, WORK * math.prod(shape) * dtype.itemsize, maker(out, dtype)
-    told = SUMS, plane.counted, scale_of(beta_of(params)), plan, None, None
+    work, new = WORK * math.prod(shape) * dtype.itemsize, maker(out, dtype)
+    kernel, told = plane.values_way(dtype, scale_of(beta_of(params)))
 
     def call(x: Array, y: Array | None = None) -> Array:
         y = new(out, dtype) if y is None else y
-        if over(kernel, (x.ravel(), y.ravel(), *told), planes, work):
+        if over(kernel, (x.ravel(), y.ravel(), *told, None, None), planes, work):
             return again(smooth_forward, params, x, y)  # type: ignore[no-any-return]
         return y
 
@@ -84,6 +85,8 @@ def saving(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -
 def paying(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready | None:
     """The gradient from the sums, which are found if they were not saved."""
     (plane, planes), out = plane_of(params, shape), params.geometry.out_shape(shape)
+    if plane.in_pairs and dtype == np.float32:
+        return paying_at_once(params, shape, dtype)
     if plane.backward is None:
         return None
     (forward, seen), (backward, plan), nothing = plane.forward, plane.backward, NOTHING[dtype]
@@ -96,6 +99,24 @@ def paying(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -
             saved = new_sums(out, SUMS.dtype)
             over(forward, (line, nothing, saved.ravel(), *told, seen, None, None), planes, work)
         if over(backward, (line, g.ravel(), gx.ravel(), saved.ravel(), *told, plan), planes, work):
+            return again(smooth_vjp, params, x, g)  # type: ignore[no-any-return]
+        return (gx,)
+
+    return call
+
+
+def paying_at_once(params: SmoothParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready:
+    """The gradient where it needs no sums."""
+    plane, planes = plane_of(params, shape)
+    told, work, new = (
+        (scale_of(beta_of(params)), plane.forward[1]),
+        WORK * math.prod(shape) * dtype.itemsize,
+        maker(shape, dtype),
+    )
+
+    def call(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+        gx = new(shape, dtype)
+        if over(pair_gradients, (x.ravel(), g.ravel(), gx.ravel(), *told), planes, work):
             return again(smooth_vjp, params, x, g)  # type: ignore[no-any-return]
         return (gx,)
 

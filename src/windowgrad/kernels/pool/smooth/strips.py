@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.pool.plan import Array, Plan
+from windowgrad.kernels.pool.smooth.side_by_side import is_side_by_side, pair_values
 from windowgrad.kernels.pool.smooth.ways import backward_way, forward_way, packed_backward, packed_forward
 from windowgrad.kernels.runtime.buffers import LEAST, empty
 from windowgrad.kernels.runtime.threads import run
@@ -25,6 +26,7 @@ LARGE = 1 << 18
 """A plane with more cells is cut into strips of about half as many."""
 
 NONE = np.empty(0, np.intp)
+SUMS = np.empty(0, np.float64)
 
 WASTE = 1.5
 """How often a cell may be worked on, in the mean over the strips of a plane; else the strips are larger."""
@@ -64,6 +66,20 @@ class StripPlan:
     def forward(self) -> tuple[Any, Array]:
         """The forward kernel, and what it is told of the plane."""
         return forward_way(self.plan), packed_forward(self.plan, self.lone)
+
+    @cached_property
+    def in_pairs(self) -> bool:
+        """Whether `side_by_side` has kernels for its planes of float32."""
+        return is_side_by_side(self.plan)
+
+    def values_way(self, dtype: Any, scale: Array) -> tuple[Any, tuple[Any, ...]]:
+        """The kernel for values alone from cells of a dtype, and what it is told after both."""
+        kernel, plan = self.forward
+        return (
+            (pair_values, (scale, plan))
+            if self.in_pairs and dtype == np.float32
+            else (kernel, (SUMS, self.counted, scale, plan))
+        )
 
     @cached_property
     def backward(self) -> tuple[Any, Array] | None:

@@ -9,9 +9,8 @@ import numpy as np
 
 from windowgrad.kernels.pool.packed import packed
 from windowgrad.kernels.pool.plan import Array, Plan
-from windowgrad.kernels.pool.smooth.planes import alike_planes, long_rows, paired_planes, planes_of_many_taps, unlike_planes
+from windowgrad.kernels.pool.smooth.planes import alike_planes, long_rows, planes_of_many_taps, unlike_planes
 from windowgrad.kernels.pool.smooth.planes_back import (
-    paired_planes_back,
     planes_of_many_taps_back,
     planes_of_taps_back,
     tiled_planes_back,
@@ -20,7 +19,6 @@ from windowgrad.kernels.pool.smooth.planes_back import (
     whole_planes_back,
 )
 from windowgrad.kernels.pool.smooth.row_in_pieces import is_long_row
-from windowgrad.kernels.pool.smooth.side_by_side import is_side_by_side
 from windowgrad.kernels.pool.smooth.stride_two import is_two_apart, row_of_quotients
 from windowgrad.kernels.pool.window_spans import DIRECT
 
@@ -33,8 +31,6 @@ SPARE = 1 << 16
 
 def forward_way(p: Plan) -> Any:
     """The forward kernel."""
-    if is_side_by_side(p):
-        return paired_planes
     if is_long_row(p):
         return long_rows
     return unlike_planes if taps_of(p) == 0 else alike_planes if p.kernel <= DIRECT else planes_of_many_taps
@@ -48,8 +44,6 @@ def backward_way(p: Plan) -> Any | None:
         return None
     if p.kernel == 0:
         return unlike_planes_back
-    if is_side_by_side(p):
-        return paired_planes_back
     if is_two_apart(p):
         return two_apart_planes_back
     return tiled_planes_back if is_tiled(p) else planes_of_taps_back if p.kernel <= DIRECT else planes_of_many_taps_back
