@@ -7,18 +7,18 @@ import windowgrad as wg
 from support.bits import settled
 from support.guarded import exact_memory, guarded
 from support.smooth_bound import check_smooth, with_reach
-from windowgrad import dispatch
+from windowgrad import dispatch, routes
 from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.pool import blocks
 from windowgrad.kernels.pool.masked import smooth_planes, sums
 from windowgrad.kernels.pool.smooth import chunks, strips
 from windowgrad.kernels.runtime import threads
 from windowgrad.ops import MEANINGS, OPS
-from windowgrad.params import Mask, SmoothParams
+from windowgrad.params import Mask, MeanParams, SmoothParams
 
 SMOOTH = OPS["smooth_max_pool"]
 SPEC = next(op for op in MEANINGS if op.name == "smooth_max_pool")
-KERNELS = dispatch.loaded(SMOOTH.facts.masked)
+KERNELS = routes.loaded(SMOOTH.facts.masked)
 WINDOWS = [
     Sliding((2, 2), 2),
     Sliding((3, 3), 2, 1),
@@ -122,6 +122,46 @@ def test_a_plane_has_the_same_bits_whatever_its_neighbours_are(geometry):
     for q in range(len(x)):
         alone = SMOOTH.forward(SmoothParams(geometry, 1.0, where=Mask(where[q])), x[q])
         assert settled(alone) == settled(together[q]), q
+
+
+@pytest.mark.parametrize("beta", BOTH)
+@pytest.mark.parametrize(
+    ("dtype", "far", "sharp"),
+    [(np.float16, 6e4, 1), (np.float32, 1e9, 1), (np.float32, 1e6, 3000), (np.float64, 1e18, 1), (np.int64, 2**60, 1)],
+)
+@every_geometry
+def test_cells_far_from_zero_keep_their_weight(geometry, dtype, far, sharp, beta):
+    """There a number that weighs less than every cell is not that far away from them: a float has too few digits."""
+    params = SmoothParams(geometry, beta * sharp, False, where=Mask(drawn(9, 11)[1]))
+    x, kind = np.full((9, 11), -far * np.sign(beta)).astype(dtype), np.float32 if dtype is np.int64 else dtype
+    mean = MeanParams(geometry, False, where=params.where)
+    g, dx = np.ones(geometry.out_shape(x.shape), kind), np.arange(99).reshape(x.shape).astype(kind)
+    for found, expected in zip(derivatives(params, x, dx, g), derivatives(mean, x, dx, g), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(kind).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("beta", BOTH)
+@every_geometry
+def test_derivatives_of_a_plane_have_the_same_bits_whatever_its_neighbours_are(geometry, beta, dtype):
+    """Zeros have the same sign too, beside planes that are infinite or have windows of infinite cells alone."""
+    (x, where), lightest = drawn(6, 9, 11, dtype=dtype), -np.copysign(np.inf, beta)
+    x[1, 3, 3], x[2, 3, 3], x[3] = np.inf, np.nan, lightest
+    x[4, :6], x[5] = lightest, x[5] * np.asarray(600, dtype)
+    where[1:3, 3, 3] = True
+    dx, (g, _) = x[::-1].copy(), drawn(*geometry.out_shape(x.shape), dtype=dtype, seed=1)
+    g[..., :2], g[:3] = -0.0, -abs(g[:3])
+    for mask in (where, where[0]):
+        together = derivatives(SmoothParams(geometry, beta, where=Mask(mask)), x, dx, g)
+        for q in range(len(x)):
+            params = SmoothParams(geometry, beta, where=Mask(mask[q] if mask.ndim == 3 else mask))
+            for rule, one, many in zip(("jvp", "vjp"), derivatives(params, x[q], dx[q], g[q]), together, strict=True):
+                assert settled(one) == settled(many[q]), (rule, q)
+
+
+def derivatives(params, x, dx, g):
+    op = OPS["avg_pool"] if isinstance(params, MeanParams) else SMOOTH
+    return op.jvp(params, x, dx), op.vjp(params, x, g)[0]
 
 
 @pytest.mark.parametrize("shared", [True, False])

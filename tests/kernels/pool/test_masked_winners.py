@@ -219,3 +219,19 @@ def test_only_what_is_saved_is_prepared():
         assert SAVED["max_pool"].prepare(rule, windows, *of) is not None
         assert SAVED["max_pool"].prepare(rule, replace(windows, ties="all"), *of) is None
         assert SAVED["max_pool"].prepare(rule, windows, (kinds[0][0], np.dtype(np.float16)), *of[1:]) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("ties", ["first", "all", "split"])
+@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+def test_gradients_of_a_plane_have_the_same_bits_whatever_its_neighbours_are(geometry, name, ties, dtype):
+    """Zeros have the same sign too, beside planes with windows whose cells all lose, and planes with windows without cells."""
+    rng, loser = np.random.default_rng(2), -np.inf if name == "max_pool" else np.inf
+    x, where = rng.integers(0, 3, (4, 12, 20)).astype(dtype), np.ones((4, 12, 20), bool)
+    x[1], where[2:, *HOLE], x[3, 0, 0] = loser, False, loser
+    g = np.copysign(np.finfo(dtype).smallest_subnormal, -rng.random(geometry.out_shape(x.shape))).astype(dtype)
+    together = pulled(name, RECORDS[name](geometry, ties, where=Mask(where)), x, g)
+    for q in range(len(x)):
+        alone = pulled(name, RECORDS[name](geometry, ties, where=Mask(where[q])), x[q], g[q])
+        assert settled(alone) == settled(together[q]), q

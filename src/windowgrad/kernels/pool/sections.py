@@ -58,6 +58,9 @@ class SomeBins(Geometry):
         first, last = outputs or (0, self.outputs[axis])
         return adaptive_table(self.sizes[axis], self.bins[axis], first, last, self.rests[axis])
 
+    def bin_size(self, axis: int, n: int) -> int:
+        return self.sizes[axis] // self.bins[axis] if self.bins[axis] > 1 else 0
+
 
 # --- the arithmetic of one axis ----------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import buffer_size, fill, next_piece, padding_end, piece_at, seen_by
+from windowgrad.kernels.pool.row_windows import nominal
 from windowgrad.kernels.pool.window_spans import DIRECT, uses_up
 from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.kernels.runtime.jit import helper, kernel
@@ -94,7 +95,7 @@ def is_taken(params: MeanParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -
         return False
     if math.prod(spatial) * dtype.itemsize > LARGEST or math.prod(geometry.grid(spatial)) == 0:
         return False
-    far = is_long(geometry, shape) or goes_by_axes(geometry, spatial)
+    far = is_long(geometry, shape) or goes_by_axes(geometry, spatial) or nominal(geometry, spatial[-1]) > 0
     if far or cut_up(geometry, shape, 1, False, False, True) is not None:
         return False
     p = planned_for(geometry, shape)[0]

@@ -19,8 +19,9 @@ from windowgrad.kernels.pool.blocks import Block, blocks
 from windowgrad.kernels.pool.masked.fill import Kind, whole_mask
 from windowgrad.kernels.pool.smooth import chunks, long_rows
 from windowgrad.kernels.pool.smooth.cells import scale_of
-from windowgrad.kernels.pool.smooth.entry import SUMS, WORK, Masks, beta_of, found, plane_of, within
+from windowgrad.kernels.pool.smooth.entry import WORK, Masks, beta_of, found, plane_of, within
 from windowgrad.kernels.pool.smooth.small import again, is_whole
+from windowgrad.kernels.pool.smooth.strips import SUMS
 from windowgrad.kernels.runtime.buffers import empty, maker
 from windowgrad.kernels.runtime.threads import over
 from windowgrad.params import Mask, SmoothParams
@@ -53,8 +54,8 @@ def finding(params: SmoothParams, x: Kind, mask: Kind) -> Callable[[Array, Array
     if not is_whole(params, x):
         return None
     (plane, planes), (read, which) = plane_of(params, shape), whole_mask(*params.geometry.split(shape), mask[0])
-    (kernel, plan), work, new = plane.forward, WORK * math.prod(shape) * dtype.itemsize, maker(out, dtype)
-    told = SUMS, plane.counted, scale_of(beta_of(params)), plan
+    work, new = WORK * math.prod(shape) * dtype.itemsize, maker(out, dtype)
+    kernel, told = plane.values_way(dtype, scale_of(beta_of(params)))
 
     def call(mask: Array, x: Array) -> Array:
         y = new(out, dtype)

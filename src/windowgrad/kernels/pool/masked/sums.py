@@ -106,26 +106,29 @@ def lp_vjp(params: LpParams, x: Array, g: Array, saved: None = None) -> tuple[Ar
 # --- smooth maximum ----------------------------------------------------------------------------------------------
 
 
-def weightless(params: SmoothParams, x: Array, dtype: Any) -> tuple[Array, bool]:
-    """(the cells, with others that weigh nothing where one is left out; whether these are infinite), for a result of `dtype`.
+def weightless(params: SmoothParams, x: Array, dtype: Any) -> tuple[Array, Array]:
+    """(the cells, with others that weigh nothing where one is left out; in which planes these are infinite), for a `dtype`.
 
-    Infinite ones make a plane slow. So, where all cells that are left are finite, they are numbers of the plane that weigh less
-    than 2⁻²⁴, or 2⁻⁵³, of its lightest cell, all of them together.
+    Infinite ones make a plane slow. So, where all cells of a plane that are left are finite, they are numbers of the plane that
+    weigh less than 2⁻²⁴, or 2⁻⁵³, of its lightest cell, all of them together. They are rounded away from it: far from 0, the
+    nearest number may be the cell itself.
     """
-    cells = x if is_float(x.dtype) else x.astype(np.promote_types(summed(x.dtype), summed(dtype)))
+    kind = computed(x.dtype) if is_float(x.dtype) else np.promote_types(summed(x.dtype), summed(dtype))
+    cells = x.astype(kind, copy=False)
     beta, (lead, spatial) = smooth.beta_of(params), params.geometry.split(x.shape)
     lines = filled(params, cells, 0).reshape(math.prod(lead), math.prod(spatial))
-    if x.size and cells.dtype in (NARROW, WIDE):
+    losers = np.full(len(lines), -math.copysign(math.inf, beta), cells.dtype)
+    if x.size:
         gap = ((28 if cells.dtype == NARROW else 40) + math.log(lines.shape[1])) / beta
         least = (lines.min(axis=1) if beta > 0 else lines.max(axis=1)) - cells.dtype.type(gap)
-        if np.isfinite(least).all() and np.isfinite(lines).all():
-            return filled(params, cells, least), False
-    return filled(params, cells, -math.inf if beta > 0 else math.inf), True
+        least = np.nextafter(least, losers)
+        np.copyto(losers, least, where=np.isfinite(least) & np.isfinite(lines).all(axis=1))
+    return filled(params, cells, losers), np.isinf(losers)
 
 
-def without_weight(params: SmoothParams, cells: Array, infinite: bool) -> Array | None:
+def without_weight(params: SmoothParams, cells: Array, infinite: Array) -> Array | None:
     """Which windows have no cell of any weight: none left, or infinite ones alone, which weigh the same; None if it is none."""
-    if not infinite:
+    if not infinite.any():
         return None
     y = smooth.smooth_forward(params.plain, cells)
     found: Array = y == (-math.inf if params.beta > 0 else math.inf)
@@ -169,5 +172,7 @@ def smooth_vjp(params: SmoothParams, x: Array, g: Array, saved: None = None) -> 
     else:
         nothing = np.zeros((), g.dtype)
         (gx,) = smooth.smooth_vjp(params.plain, cells, np.where(alike, nothing, g))
-        gx = gx + mean_vjp(of_left(params), x, np.where(alike, g, nothing))[0]
+        more, planes = mean_vjp(of_left(params), x, np.where(alike, g, nothing))[0], len(infinite)
+        some = alike.reshape(planes, -1).any(axis=1, keepdims=True)  # to add 0 would change the zeros of the other planes
+        gx = np.where(some, (gx + more).reshape(planes, -1), gx.reshape(planes, -1)).reshape(x.shape)
     return (cleared(params, gx.astype(dtype, copy=False)),)

@@ -122,11 +122,15 @@ def rules(kind: str) -> Kernels:
             (gx,) = vjp(plain, cells, g, found)
             clear(params, gx)
             return (gx,)
-        none, dtype = np.zeros((), g.dtype), derivative_of(x.dtype, g.dtype)
+        none, dtype, mask = np.zeros((), g.dtype), derivative_of(x.dtype, g.dtype), mask_of(params, x.shape)
+        planes = math.prod(params.geometry.split(x.shape)[0])
+        own = ((x == loses(x.dtype)) & mask).reshape(planes, -1).any(axis=1, keepdims=True)
+        doubt = (doubt.reshape(planes, -1) & own).reshape(g.shape)  # to add 0 would change the zeros of the other planes
         (gx,) = vjp(plain, cells, np.where(doubt, none, g), found)
-        mask = np.ascontiguousarray(mask_of(params, x.shape))
-        (more,) = max_entry.max_vjp(plain, mask, np.where(doubt & seen, g, none))
-        return ((gx + more).astype(dtype),)
+        clear(params, gx)
+        (more,) = max_entry.max_vjp(plain, np.ascontiguousarray(mask), np.where(doubt & seen, g, none))
+        some = doubt.reshape(planes, -1).any(axis=1, keepdims=True)
+        return (np.where(some, (gx + more).reshape(planes, -1), gx.reshape(planes, -1)).reshape(x.shape).astype(dtype),)
 
     def prepare(rule: str, params: MaxParams, *kinds: Kind) -> Callable[..., Any] | None:
         """The rule for contiguous arrays of these kinds, the last of them the mask's; forward, if it goes plane by plane."""
