@@ -20,7 +20,7 @@ import numpy as np
 from support import fuzz_cases, fuzz_checks
 from support.fuzz_workers import Run
 from support.guarded import LAYOUTS, exact_memory, guard_compiled_code, guarded
-from windowgrad import dispatch
+from windowgrad import dispatch, routes
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv.pointwise.ways import room
 from windowgrad.kernels.pool.max import entry as maximum
@@ -180,7 +180,7 @@ WRONG = [
 
 @contextmanager
 def planted(kernel: Callable[..., Any]) -> Iterator[None]:
-    with patch.object(dispatch, "READY", False), patch.object(dispatch, "kernel_of", lambda op, rule: kernel):
+    with patch.object(dispatch, "READY", False), patch.object(routes, "kernel_of", lambda op, rule: kernel):
         yield
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from inspect import signature
 from typing import Any
 
@@ -23,136 +23,30 @@ import numpy as np
 from windowgrad import output, peak
 from windowgrad.checks import Kind, argument_names, check_array, check_dtype, check_params, check_shapes, inputs_of
 from windowgrad.dtypes import native
-from windowgrad.errors import DivisionError, KindError, OptionError, WindowError, WindowgradError
-from windowgrad.facts import Facts, Kernels
+from windowgrad.errors import KindError, WindowError
 from windowgrad.foreign import computes_itself
-from windowgrad.interrupts import put_off
-from windowgrad.loading import loading
 from windowgrad.params import Mask, Params, PoolParams
+from windowgrad.routes import (
+    ROUTES,
+    Route,
+    array_in_silence,
+    by_kernel,
+    by_record,
+    by_spec,
+    facts_of,
+    in_silence,
+    loaded,
+    too_many,
+)
 from windowgrad.spec.op import Op
 
-NOT_SCALARS = (str, bytes, type(None), complex, np.complexfloating, list, tuple, dict, set, type, np.ndarray)
-
-
-@np.errstate(all="ignore")
-def by_spec(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
-    """The meaning itself, over whatever scalars the arrays hold. It does not write into an array, and gives all gradients."""
-    kinds = {kind for array in arrays for kind in cell_kinds(array)}
-    for kind in kinds:
-        if issubclass(kind, NOT_SCALARS):
-            raise KindError(f"{op.name}: unsupported elements of type {kind.__name__}; must be real numbers")
-    try:
-        return getattr(op, rule)(params, *arrays)
-    except (TypeError, ArithmeticError, ValueError) as error:
-        if isinstance(error, WindowgradError):
-            raise
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        ours = (
-            KindError
-            if isinstance(error, TypeError)
-            else DivisionError
-            if isinstance(error, ZeroDivisionError)
-            else OptionError
-        )
-        raise ours(f"{op.name}: cannot compute with elements of type {names}: {error}") from error
-
-
-def cell_kinds(array: np.ndarray[Any, Any]) -> set[type]:
-    """The types of the cells of an array of objects. What computes for itself stands for an array, and in none."""
-    kinds = set(map(type, array.reshape(-1)))  # not `flat`, which has at most 32 axes
-    for kind in kinds:
-        if computes_itself(kind) is not None:
-            raise KindError(
-                f"an object array with elements of type {kind.__name__}: the gradient would be lost; "
-                f"apply functions of wg to each {kind.__name__} itself"
-            )
-    return kinds
-
-
-@np.errstate(all="ignore")
-def by_kernel(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
-    """A kernel over machine numbers. NaN and infinity are results, not warnings.
-
-    It may write into `out`, leave away the gradients that are not in `needs`, and use what the forward rule `saved`, if it is
-    told of them and can.
-    """
-    kernel = kernel_of(op, rule) if params.where is None else masked_kernel(op, rule)
-    if told:
-        facts = facts_of(op)
-        can = {"out": facts.writes_out, "needs": facts.chooses_gradients, "saved": True}
-        told = {name: value for name, value in told.items() if can[name]}
-    try:
-        return kernel(params, *map(native, arrays), **told)
-    except OverflowError as error:
-        raise too_many(op) from error
-
-
-def too_many(op: Op) -> WindowError:
-    """The error for counts beyond float64: a kernel of 10**400 cells."""
-    return WindowError(f"{op.name}: a window has too many cells for float64; use x.astype(object) to compute exactly")
-
-
-def kernel_of(op: Op, rule: str) -> Callable[..., Any]:
-    """The compiled function of one rule."""
-    return getattr(loaded(facts_of(op).kernels), rule)  # type: ignore[no-any-return]
-
-
-def masked_kernel(op: Op, rule: str) -> Callable[..., Any]:
-    """The same for arrays of which a mask leaves cells out."""
-    kernels = facts_of(op).masked
-    assert kernels is not None, op.name
-    return getattr(loaded(kernels), rule)  # type: ignore[no-any-return]
-
-
-@cache
-def loaded(kernels: Callable[[], Kernels]) -> Kernels:
-    """Their module loads Numba, so not before it is needed."""
-    with put_off(), loading:  # Numba does not stand an import that was stopped in the middle
-        return kernels()
-
-
-def facts_of(op: Op) -> Facts:
-    """The facts of an operator that has kernels."""
-    assert op.facts is not None, op.name
-    return op.facts
-
-
-def by_record(op: Op, rule: str, params: Params, arrays: Sequence[Any], **told: Any) -> Any:
-    """The rule of the record, which is written for machine numbers as well; forward with NumPy, the others with operators."""
-    return by_numpy(op, params, arrays) if rule == "forward" else getattr(op, rule)(params, *arrays)
-
-
-def by_numpy(op: Op, params: Params, arrays: Sequence[Any]) -> Any:
-    return in_silence(op.forward, params, *map(native, arrays))
-
-
-@np.errstate(all="ignore")
-def in_silence(forward: Callable[..., Any], params: Params, *arrays: Any) -> Any:
-    """NaN and infinity are results, not warnings."""
-    return forward(params, *arrays)
-
-
-@np.errstate(all="ignore")
-def array_in_silence(numbers: Callable[..., Any], params: Params, *arrays: Any) -> Any:
-    """The same of a function that may give one of NumPy's scalars, which becomes an array."""
-    y = numbers(params, *arrays)
-    return y if type(y) is np.ndarray else np.asarray(y)
-
-
-Route = Callable[..., Any]
 Ready = Callable[..., Any]
-ROUTES: tuple[tuple[str, Callable[[Op, Sequence[Kind]], bool], Route], ...] = (
-    # the arrays                     recognised by                                              computed by
-    ("NumPy arrays of objects", lambda op, kinds: any(dtype.kind == "O" for _, dtype in kinds), by_spec),
-    ("NumPy arrays of numbers", lambda op, kinds: op.facts is not None, by_kernel),
-    ("the same, without a kernel", lambda op, kinds: op.native, by_record),
-)
 PLAIN = frozenset({np.ndarray})
 
 READY = True
 """Whether calls are made as they were prepared. Tests that change how kernels cut up their work say no."""
 
-KNOWN: dict[tuple[Any, ...], tuple[Params, Ready]] = {}
+KNOWN: dict[tuple[Any, ...] | None, tuple[Params, Ready | None]] = {}
 """The calls that were made, as `route` prepared them, by operator, rule, parameters and kinds of arrays.
 
 Parameters are known by their identity, which takes half of the time that `route` takes to find them by their hash. They stay
@@ -167,13 +61,20 @@ MOST_KNOWN, MOST_RECENT = 1024, 64
 
 def known(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Ready | None:
     """The rule as it was prepared for NumPy arrays like these, if kernels can take their cells as they are; else None."""
-    key = key_of(op, rule, params, arrays)
-    found = None if key is None else KNOWN.get(key)
+    found = KNOWN.get(key_of(op, rule, params, arrays))  # nothing is known by None
     return None if found is None or not READY else found[1]
 
 
 def key_of(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
     """The key of a call in KNOWN, with the strides of arrays whose cells are not in a row; None if there is none."""
+    if len(arrays) == 1:  # most calls have one array or two
+        (array,) = arrays
+        if type(array) is np.ndarray and array.flags.carray:
+            return op, rule, id(params), array.shape, array.dtype
+    elif len(arrays) == 2:
+        a, b = arrays
+        if type(a) is type(b) is np.ndarray and a.flags.carray and b.flags.carray:
+            return op, rule, id(params), a.shape, a.dtype, b.shape, b.dtype
     key: list[Any] = [op, rule, id(params)]
     for array in arrays:
         if type(array) is not np.ndarray:
@@ -194,7 +95,7 @@ def first_of(params: Any) -> Any:
     return params
 
 
-def learn(op: Op, rule: str, params: Params, arrays: Sequence[Any], ready: Ready) -> None:
+def learn(op: Op, rule: str, params: Params, arrays: Sequence[Any], ready: Ready | None) -> None:
     """From now on `known` finds `ready`; not for parameters that a program makes anew for each call (`is_kept`)."""
     if not is_kept(op, rule, params):
         return
@@ -252,7 +153,8 @@ def by_themselves(
     op: Op, rule: str, params: Params, arrays: Sequence[Any], out: Any, needs: Sequence[bool] | None, saved: Any
 ) -> Any:
     """The same by the first of the arrays that computes for itself; if none does, they must be of a kind of NumPy's."""
-    check_params(op, params)
+    if type(params) is not op.params:
+        check_params(op, params)
     for array in arrays:
         announced = computes_itself(type(array))  # type: ignore[arg-type]  # mypy holds that a type has no hash
         if announced is None:
@@ -279,12 +181,12 @@ def on_numpy(
     try:
         plain = are_plain(arrays)
         if ready is None or not READY or not plain:
-            last = READY and not plain and rule == "vjp" and compute is by_kernel
-            ready = prepared_last(op, rule, params, *arrays) if last else None
+            last = READY and not plain and out is None and compute is by_kernel
+            ready = learnt_last(op, rule, params, arrays) if last else None
         if compute is by_kernel and any(array.size >= peak.LEAST for array in arrays):
             refuse_large(op, rule, params, arrays)
         if ready is not None and out is None:
-            if params.lasting:
+            if params.lasting and plain:
                 learn(op, rule, params, arrays, ready)
             found = called(op, ready, arrays, needs, saved)
             return found if needs is None else chosen(found, needs)
@@ -449,9 +351,11 @@ def masked_route(op: Op, rule: str, params: PoolParams, shape: tuple[int, ...], 
 
 def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> Ready | None:
     """The rule for arrays of these kinds, with everything done that follows from the kinds; None where there is none."""
-    native, small = all(dtype.isnative for _, dtype in kinds), all(math.prod(shape) < peak.LEAST for shape, _ in kinds)
-    if compute is by_spec or not params.lasting or not native:
+    small = all(math.prod(shape) < peak.LEAST for shape, _ in kinds)
+    if compute is by_spec or not params.lasting:
         return None
+    if not all(dtype.isnative for _, dtype in kinds):
+        return swapping(compute, op, rule, params, kinds) if small and rule in ("forward", "with_indices") else None
     if compute is by_record:
         if rule != "forward" or not small:
             return None
@@ -466,11 +370,17 @@ def prepared(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[
         raise too_many(op) from error
 
 
+def swapping(compute: Route, op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> Ready | None:
+    """The same for an array in the other order of bytes."""
+    ready = prepared(compute, op, rule, params, [(shape, dtype.newbyteorder("=")) for shape, dtype in kinds])
+    return None if ready is None or len(kinds) > 1 else lambda x, *out: ready(native(x), *out)
+
+
 def prepared_last(op: Op, rule: str, params: Params, *arrays: Any) -> Ready | None:
-    """The rule for arrays with these shapes, dtypes and strides, if their channels stand last and no large one is copied."""
+    """The rule for arrays with these shapes, dtypes and strides, if no large one is copied; they may be read-only."""
     kinds = [(array.shape, array.dtype) for array in arrays]
     plain = params.lasting and all(
-        type(array) is np.ndarray and array.dtype.isnative and array.flags.behaved for array in arrays
+        type(array) is np.ndarray and array.dtype.isnative and array.flags.aligned for array in arrays
     )
     if not plain or route(op, rule, params, *kinds)[0] is not by_kernel:
         return None
@@ -478,6 +388,35 @@ def prepared_last(op: Op, rule: str, params: Params, *arrays: Any) -> Ready | No
         return None
     prepare = loaded(facts_of(op).kernels).prepare_last
     return None if prepare is None else prepare(rule, params, *arrays)
+
+
+def learnt_last(op: Op, rule: str, params: Params, arrays: Sequence[Any]) -> Ready | None:
+    """`prepared_last`; that there is none is learnt too, since to find that out takes longer than a small call."""
+    if (key := key_of(op, rule, params, arrays)) is None or key in KNOWN:
+        return None
+    ready = prepared_last(op, rule, params, *arrays)
+    learn(op, rule, params, arrays, ready)
+    return ready
+
+
+def prepared_writing(op: Op, params: Params, x: Any) -> Ready | None:
+    """`writing(x, out)` for such arrays: the result in `out`, or False where `out` must be checked or copied."""
+    ready = route(op, "forward", params, (x.shape, x.dtype))[1]
+    if ready is None:
+        return None
+    shape, dtype = params.out_shape(x.shape), result_dtype(op, [x.dtype])
+
+    def writing(x: Any, out: Any) -> bool:
+        fits = out.shape == shape and out.dtype == dtype and x.flags.carray and out.flags.carray
+        if not fits or np.may_share_memory(x, out):
+            return False
+        try:
+            ready(x, out)
+        except MemoryError as error:
+            raise no_memory(op, error) from error
+        return True
+
+    return writing
 
 
 def prepared_masked(op: Op, params: PoolParams, shape: tuple[int, ...], kind: Kind) -> Ready | None:

@@ -26,38 +26,49 @@ from windowgrad.spec.op import Op
 def max_kernels() -> Kernels:
     from windowgrad.kernels.pool import small, small_last
     from windowgrad.kernels.pool.max import entry
+    from windowgrad.kernels.pool.small_views import viewing
 
     rules = entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices
     saving = entry.max_saving, entry.max_saves, entry.max_pushing
-    return Kernels(*rules, *saving, prepare=small.prepare_max, prepare_last=small_last.prepare_max_last)
+    return Kernels(
+        *rules, *saving, prepare=small.prepare_max, prepare_last=viewing(small.prepare_max, small_last.prepare_max_last)
+    )
 
 
 def min_kernels() -> Kernels:
-    from windowgrad.kernels.pool.min import entry
+    from windowgrad.kernels.pool.min import entry, small
+    from windowgrad.kernels.pool.small_views import viewing
 
     rules = entry.min_forward, entry.min_jvp, entry.min_vjp, entry.min_with_indices
-    return Kernels(*rules, entry.min_saving, entry.min_saves, entry.min_pushing)
+    saving = entry.min_saving, entry.min_saves, entry.min_pushing
+    return Kernels(*rules, *saving, prepare=small.prepare_min, prepare_last=viewing(small.prepare_min, small.prepare_min_last))
 
 
 def mean_kernels() -> Kernels:
     from windowgrad.kernels.pool import small, small_last
     from windowgrad.kernels.pool.mean import entry
+    from windowgrad.kernels.pool.small_views import viewing
 
     rules = entry.mean_forward, entry.mean_jvp, entry.mean_vjp
-    return Kernels(*rules, prepare=small.prepare_mean, prepare_last=small_last.prepare_mean_last)
+    return Kernels(*rules, prepare=small.prepare_mean, prepare_last=viewing(small.prepare_mean, small_last.prepare_mean_last))
 
 
 def smooth_kernels() -> Kernels:
+    from windowgrad.kernels.pool.small_views import viewing
     from windowgrad.kernels.pool.smooth import entry, small
 
     rules = entry.smooth_forward, entry.smooth_jvp, entry.smooth_vjp
-    return Kernels(*rules, None, entry.smooth_saving, entry.smooth_saves, prepare=small.prepare_smooth)
+    prepare = small.prepare_smooth
+    return Kernels(*rules, None, entry.smooth_saving, entry.smooth_saves, prepare=prepare, prepare_last=viewing(prepare))
 
 
 def lp_kernels() -> Kernels:
-    from windowgrad.kernels.pool.lp import entry
+    from windowgrad.kernels.pool.lp import entry, gradients, small
 
-    return Kernels(entry.lp_forward, entry.lp_jvp, entry.lp_vjp)
+    rules = entry.lp_forward, entry.lp_jvp, entry.lp_vjp
+    return Kernels(
+        *rules, None, gradients.lp_saving, gradients.lp_saves, prepare=small.prepare_lp, prepare_last=small.prepare_lp_last
+    )
 
 
 def sharp_kernels() -> Kernels:
@@ -392,7 +403,7 @@ LP = Facts(
     families=lp_families("lp_pool", "LpPool"),
     derivative_reads=("x",),
     partial_results="p-norm",
-    kernel_options=((1,), (2,), (3,), (7,)),
+    kernel_options=((1,), (2,), (3,), (4,), (5,), (7,)),
     case_options=("norm_type",),
 )
 SHARP = Facts(

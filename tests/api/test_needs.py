@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import windowgrad as wg
-from windowgrad import dispatch
+from windowgrad import dispatch, routes
 from windowgrad.autograd.arrays import arithmetic
 from windowgrad.autograd.arrays.arithmetic import PAIR
 from windowgrad.autograd.pushing import Pushed
@@ -28,7 +28,7 @@ CHOICES = [(True, False, False), (False, True, False), (False, False, True), (Tr
 def computed(monkeypatch):
     """The `needs` of every gradient of a convolution that a kernel computes from now on."""
     seen: list[Any] = []
-    find = dispatch.kernel_of
+    find = routes.kernel_of
 
     def spied(op: Any, rule: str) -> Any:
         kernel = find(op, rule)
@@ -40,7 +40,7 @@ def computed(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(dispatch, "kernel_of", spied)
+    monkeypatch.setattr(routes, "kernel_of", spied)
     monkeypatch.setattr(dispatch, "READY", False)  # a prepared call asks for no kernel
     return seen
 

@@ -138,7 +138,7 @@ def test_every_kernel_there_is_is_compiled():
         importlib.import_module(module.name)
     made = [each for each in gc.get_objects() if issubclass(type(each), Dispatcher)]  # by its type: some objects warn of a look
     found = [each for each in made if isinstance(each._cache, KernelCache)]
-    ours = [each for each in found if each.py_func.__module__.startswith(f"{kernels.__name__}.")]
+    ours = [each for each in found if (each.py_func.__module__ or "").startswith(f"{kernels.__name__}.")]
     assert len(ours) > 30
     assert [each.py_func.__qualname__ for each in ours if not each.overloads] == []
 

@@ -23,7 +23,7 @@ from support import dense
 from support.exact import FLOATS
 from support.fuzz_cases import Case
 from support.guarded import NAN, OTHER, exact_memory, guard_compiled_code, guarded, guarded_empty
-from windowgrad import dispatch
+from windowgrad import dispatch, routes
 from windowgrad.autograd.arrays import BATCH_NORM, RELU, arithmetic
 from windowgrad.errors import WindowError, WindowgradError
 from windowgrad.kernels.conv import plan as conv_plan
@@ -346,7 +346,7 @@ def prepare() -> None:
     guard_compiled_code()
     warnings.simplefilter("error")
     for op in OPS.values():
-        dispatch.kernel_of(op, "forward")
+        routes.kernel_of(op, "forward")
     kept_tables()
 
 

@@ -75,7 +75,10 @@ def cells(shape: tuple[int, ...], dtype: str, strange: bool = True, seed: int = 
 
 def singles() -> Iterator[Case]:
     """One array, cell by cell."""
-    functions = [(name, getattr(wg, name), 0) for name in ("relu", "abs", "negative", "stop_gradient", "sqrt", "sign")]
+    functions = [(name, getattr(wg, name), 0) for name in ("relu", "abs", "negative", "stop_gradient", "sign")]
+    functions += [
+        ("sqrt", wg.sqrt, 1)
+    ]  # MKL's, which PyTorch calls, rounds one in 160 up or down as it should not, on some CPUs
     functions += [(name, getattr(wg, name), 16) for name in ("exp", "log", "tanh", "sigmoid", "erf")]
     functions += [("relu6", relu6, 0), ("inverse_root", inverse_root, 8)]
     for (name, call, ulps), shape, dtype in itertools.product(functions, SHAPES, (*FLOATS, *WHOLE, "bool")):

@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from windowgrad.dispatch import facts_of
 from windowgrad.facts import Family, Windows
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
 from windowgrad.ops import FAMILIES, meaning
 from windowgrad.params import Mask, Params
+from windowgrad.routes import facts_of
 from windowgrad.spec.op import Op
 from windowgrad.spec.scalar import windows
 

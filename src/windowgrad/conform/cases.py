@@ -17,10 +17,10 @@ import numpy as np
 from windowgrad.conform.case import OPS, Case
 from windowgrad.conform.cells import filled, sums_are_exact
 from windowgrad.conform.pairwise import Row, pairwise
-from windowgrad.dispatch import facts_of
 from windowgrad.errors import WindowgradError
 from windowgrad.facts import Windows
 from windowgrad.ops import FAMILIES, meaning
+from windowgrad.routes import facts_of
 
 FLOATS = ("float32", "float64", "float16")
 WINDOW = {

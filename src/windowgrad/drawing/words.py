@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from windowgrad.arguments import counted
-from windowgrad.dispatch import facts_of
 from windowgrad.drawing.calls import Call
 from windowgrad.drawing.numbers import added, digits, equals, listed, term
 from windowgrad.drawing.views import shown
 from windowgrad.errors import cut
 from windowgrad.params import LpParams, MaxParams, MeanParams, PoolParams, SmoothParams
+from windowgrad.routes import facts_of
 from windowgrad.spec.mean import divisor
 from windowgrad.spec.scalar import Window, same
 

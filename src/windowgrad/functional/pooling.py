@@ -23,29 +23,32 @@ from windowgrad.params import PoolParams
 from windowgrad.spec.op import Op
 
 Known = dict[tuple[Any, ...], Ready | None]
-"""Prepared calls by shape and dtype and, of arrays whose cells are not in a row, strides; with a mask, first by those of it."""
+"""Prepared calls by shape and dtype and, of arrays whose cells are not in a row, strides and whether they can be written.
+
+With a mask, first by the shape and the dtype of that.
+"""
 
 
 def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..., Any]:
     """`compute(x, options, out, return_indices, where)` for the parameters `make(*fixed, *options)`."""
-    kept: dict[tuple[Any, ...], tuple[tuple[Any, ...], PoolParams, Known]] = {}
+    kept: dict[tuple[Any, ...], tuple[tuple[Any, ...], PoolParams, Known, Known]] = {}
 
-    def learn(options: tuple[Any, ...]) -> tuple[PoolParams, Known]:
-        params, ready = make(*fixed, *options), Known()
+    def learn(options: tuple[Any, ...]) -> tuple[PoolParams, Known, Known]:
+        params, ready, named = make(*fixed, *options), Known(), Known()
         if all(map(is_plain, options)):
             if len(kept) >= KEPT:
                 kept.clear()
-            kept[options] = options, params, ready
-        return params, ready
+            kept[options] = options, params, ready, named
+        return params, ready, named
 
     def compute(x: Any, options: tuple[Any, ...], out: Any = None, return_indices: Any = False, where: Any = None) -> Any:
         try:
-            known, params, ready = kept[options]
+            known, params, ready, named = kept[options]
             same = all(map(is_, known, options))
         except Exception:  # not met before, or it has no hash: of whatever kind the options are, `make` says what is wrong
             same = False
         if not same:
-            params, ready = learn(options)
+            params, ready, named = learn(options)
         if type(where) is type(x) is np.ndarray and out is None and return_indices is False:
             kinds = where.shape, where.dtype, x.shape, x.dtype
             call = ready.get(kinds)
@@ -58,24 +61,37 @@ def pooling(op: Op, make: Callable[..., PoolParams], *fixed: Any) -> Callable[..
             if kinds not in ready and len(ready) < KEPT:
                 ready[kinds] = dispatch.prepared_masked(op, params, where.shape, kinds[2:])
             return y
-        if where is not None or (type(x) is not np.ndarray and is_masked(x)):
+        if where is not None or (type(x) is not np.ndarray and isinstance(x, np.ndarray) and is_masked(x)):
             return masked(op, params, x, where, out, op.with_indices is not None and flag("return_indices", return_indices))
-        if out is None and return_indices is False and type(x) is np.ndarray:
+        if out is None and type(x) is np.ndarray and (return_indices is False or (return_indices is True and op.with_indices)):
+            if return_indices:
+                ready = named
             kind, flags = (x.shape, x.dtype), x.flags
-            call = ready.get(kind if flags.carray else (*kind, x.strides))
-            if call is not None and dispatch.READY and flags.behaved:
+            call = ready.get(kind if flags.carray else (*kind, x.strides, flags.behaved))
+            if call is not None and dispatch.READY and flags.aligned:
                 try:
                     return call(x)
                 except MemoryError as error:
                     raise dispatch.no_memory(op, error) from error
-            y = op.forward(params, x)
-            if kind not in ready and len(ready) < KEPT:
-                ready[kind] = route(op, "forward", params, kind)[1] if params.lasting else None
-            if not flags.carray and (strided := (*kind, x.strides)) not in ready and len(ready) < KEPT:
-                ready[strided] = dispatch.prepared_last(op, "forward", params, x)
+            y = (op.with_indices if return_indices else op.forward)(params, x)  # type: ignore[misc]  # it is there
+            if len(ready) < KEPT:
+                name = "with_indices" if return_indices else "forward"
+                if kind not in ready:
+                    ready[kind] = route(op, name, params, kind)[1] if params.lasting else None
+                if not flags.carray and (strided := (*kind, x.strides, flags.behaved)) not in ready:
+                    ready[strided] = dispatch.prepared_last(op, name, params, x)
             return y
         if out is None and return_indices is False:
             return op.forward(params, x)
+        if return_indices is False and type(x) is type(out) is np.ndarray:
+            written = x.shape, x.dtype, True
+            writing = ready.get(written)
+            if writing is not None and dispatch.READY and writing(x, out):
+                return out
+            y = op.forward(params, x, out=out)
+            if written not in ready and len(ready) < KEPT:
+                ready[written] = dispatch.prepared_writing(op, params, x) if params.lasting else None
+            return y
         rule = op.with_indices if op.with_indices is not None and flag("return_indices", return_indices) else op.forward
         return rule(params, x, out=out)
 

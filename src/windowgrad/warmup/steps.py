@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,14 @@ from windowgrad.autograd.arrays import add, matmul, relu
 from windowgrad.autograd.arrays.functions import relu6
 from windowgrad.autograd.arrays.normalise import batch_norm
 from windowgrad.autograd.transforms import vjp
-from windowgrad.dispatch import facts_of, run_saving
 from windowgrad.dispatch import run as run_rule
+from windowgrad.dispatch import run_saving
 from windowgrad.dtypes import is_float, is_supported
 from windowgrad.errors import KindError, show
 from windowgrad.geometry import Adaptive, Geometry, Global, Sliding
 from windowgrad.ops import MEANINGS
 from windowgrad.params import Mask, Params, TransposeParams
+from windowgrad.routes import facts_of
 from windowgrad.spec.op import Op
 
 Step = tuple[str, Callable[[], Any]]
@@ -144,8 +146,13 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
     for params in (along, along.masked_by(Mask(np.arange(4301) % 3 > 0))):
         yield from every_rule(f"{op.name} along a row", op, params, row)
     for name, x in strange(layouts[""]) if is_float(dtype) else ():
-        for geometry in (POOLING[""], POOLING["global"]):
-            yield from every_rule(f"{op.name} of {name}", op, record(geometry, *facts_of(op).kernel_options[0]), x)
+        for geometry, options in product((POOLING[""], POOLING["global"]), facts_of(op).kernel_options):
+            yield from every_rule(f"{op.name} of {name}", op, record(geometry, *options), x)
+    large = record(Sliding((7, 7), 1), *facts_of(op).kernel_options[0])
+    yield from every_rule(f"{op.name}, nearly as large as a plane", op, large, layouts["few small planes"])
+    bins, last = record(Adaptive((4,)), *facts_of(op).kernel_options[0]), np.moveaxis(cells((2, 1024, 8), dtype), -1, 1)
+    for layout, x in (("", signals), (", channels last", last)):
+        yield from every_rule(f"{op.name}, bins of one axis{layout}", op, bins, x)
 
 
 def strange(x: Any) -> Iterator[tuple[str, Any]]:

@@ -6,8 +6,8 @@ import pytest
 import windowgrad as wg
 from support.bits import LAYOUTS, drawn_call, settled
 from support.guarded import exact_memory, guarded
-from windowgrad import dispatch, memory, peak
-from windowgrad.geometry import Global, Sliding
+from windowgrad import dispatch, memory, peak, routes
+from windowgrad.geometry import Adaptive, Global, Sliding
 from windowgrad.kernels.runtime import buffers, threads
 from windowgrad.ops import OPS
 from windowgrad.params import MaxParams, MeanParams
@@ -18,7 +18,7 @@ RULES = {"forward": "x", "with_indices": "x", "jvp": "xd", "saving": "x", "vjp":
 
 def plain(op, rule, params, *arrays):
     """The kernel itself."""
-    return getattr(dispatch.loaded(OPS[op].facts.kernels), rule)(params, *arrays)
+    return getattr(routes.loaded(OPS[op].facts.kernels), rule)(params, *arrays)
 
 
 def prepared(op, rule, params, *arrays):
@@ -35,7 +35,7 @@ def test_a_prepared_call_gives_the_bits_of_any_other(seed):
     call = drawn_call(np.random.default_rng((seed, 77)))
     dx = np.random.default_rng((seed, 78)).integers(-9, 9, call.x.shape).astype(call.g.dtype)
     arrays, ready = {"x": call.x, "g": call.g, "d": dx}, {}
-    kernels = dispatch.loaded(OPS[call.op].facts.kernels)
+    kernels = routes.loaded(OPS[call.op].facts.kernels)
     for rule, names in RULES.items():
         given = [arrays[name] for name in names]
         if getattr(kernels, rule) is None or (
@@ -75,7 +75,7 @@ def test_large_calls_are_prepared_for_threads_and_recycled_memory(ties, threads_
             g = rng.integers(-9, 9, params.out_shape(x.shape)).astype(np.float32)
             arrays = {"x": x, "g": g, "d": np.roll(x, 1)}
             for rule, names in RULES.items():
-                kernels, given = dispatch.loaded(OPS[op].facts.kernels), [arrays[name] for name in names]
+                kernels, given = routes.loaded(OPS[op].facts.kernels), [arrays[name] for name in names]
                 if getattr(kernels, rule) is None or (rule == "saving" and kernels.saves(params, (x.shape, x.dtype)) is None):
                     continue
                 found = as_tuple(prepared(op, rule, params, *given)(*given))
@@ -96,8 +96,8 @@ def test_only_what_is_computed_at_once_is_prepared(op):
     ):
         assert (prepared(name, "forward", params, np.broadcast_to(np.float32(0), shape)) is not None) == whole, shape
     assert prepared(name, "forward", record(Sliding((64, 64), 1)), np.zeros((70, 70), np.float32)) is None
-    assert prepared(name, "forward", params, np.zeros((2, 4), ">f4")) is None
-    assert prepared(name, "forward", params, np.zeros((2, 4), np.float16)) is None
+    assert prepared(name, "vjp", params, np.zeros((2, 4), ">f4"), np.zeros((1, 2), ">f4")) is None
+    assert prepared(name, "vjp", params, np.zeros((2, 4), np.float16), np.zeros((1, 2), np.float16)) is None
 
 
 @pytest.mark.parametrize("op", [("max_pool", MaxParams), ("avg_pool", MeanParams)], ids=lambda op: op[0])
@@ -113,7 +113,7 @@ def test_large_arrays_that_would_be_copied_are_not_prepared(op):
         ("vjp", np.float32, False),
         ("vjp", np.float64, False),
     ):
-        for shape, expected in ((small, rule == "vjp" or name == "avg_pool" or dtype != np.int16), (large, not copied)):
+        for shape, expected in ((small, True), (large, not copied)):
             shapes = [shape, params.out_shape(shape)][: 2 if rule == "vjp" else 1]
             given = [np.broadcast_to(np.zeros((), dtype), each) for each in shapes]
             assert (prepared(name, rule, params, *given) is not None) == expected, (rule, dtype, shape)
@@ -219,16 +219,15 @@ LAST = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "int16"])
 @pytest.mark.parametrize("layout", LAST)
-def test_forward_calls_of_channels_last_are_prepared_by_their_strides(layout, dtype, monkeypatch):
+def test_forward_calls_of_views_are_prepared_by_their_strides(layout, dtype, monkeypatch):
     monkeypatch.setattr(dispatch, "READY", True)
-    change, expected = LAST[layout]
+    change, _ = LAST[layout]
     plain_x = np.random.default_rng(7).integers(0, 200, (2, 5, 9, 11)).astype(dtype)
     x = change(plain_x)
     for op, pool, record in (("max_pool", wg.max_pool2d, MaxParams), ("avg_pool", wg.avg_pool2d, MeanParams)):
-        own = dtype in ("float32", "float64") or (op == "max_pool" and dtype == "uint8")
         for geometry in (Sliding((2, 2), 2), Sliding((3, 3), 2, 1), Sliding((3, 5), 1, (1, 2))):
             ready = dispatch.prepared_last(OPS[op], "forward", record(geometry), x)
-            assert (ready is not None) == (expected and own)
+            assert ready is not None
             options = geometry.kernel, geometry.stride, tuple(before for before, _ in geometry.padding)
             first, second = pool(x, *options), pool(x, *options)
             assert settled(first) == settled(second) == settled(pool(plain_x, *options))
@@ -262,9 +261,9 @@ def test_large_arrays_of_channels_last_are_prepared_if_none_is_copied(dtype, mon
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
 @pytest.mark.parametrize("layout", LAST)
 @pytest.mark.parametrize(("name", "record"), [("max_pool", MaxParams), ("avg_pool", MeanParams)])
-def test_gradients_with_channels_last_are_prepared_by_their_strides(name, record, layout, dtype, monkeypatch):
+def test_gradients_of_views_are_prepared_by_their_strides(name, record, layout, dtype, monkeypatch):
     monkeypatch.setattr(dispatch, "READY", True)
-    change, expected = LAST[layout]
+    change, is_last = LAST[layout]
     op, rng = OPS[name], np.random.default_rng(8)
     for geometry in (Sliding((2, 2), 2), Sliding((2, 2), 2, 1), Sliding((3, 3), 2, 1), Sliding((3, 5), 1, (1, 2))):
         params = dispatch.first_of(record(geometry))
@@ -272,13 +271,13 @@ def test_gradients_with_channels_last_are_prepared_by_their_strides(name, record
         plain_g = rng.integers(-100, 100, params.out_shape(plain_x.shape)).astype(dtype)
         x, g = change(plain_x), change(plain_g)
         ready = dispatch.prepared_last(op, "vjp", params, x, g)
-        assert (ready is not None) == (expected and dtype != "int16")
+        assert (ready is not None) == (dtype != "int16" or (name == "avg_pool" and not is_last))
         saved, plain_saved = dispatch.run_saving(op, params, x)[1], dispatch.run_saving(op, params, plain_x)[1]
         (plain,) = dispatch.run(op, "vjp", params, plain_x, plain_g, saved=plain_saved)
         for given in (saved, None, saved):
             (gx,) = dispatch.run(op, "vjp", params, x, g, saved=given)
             assert settled(gx) == settled(plain)
-        if ready is not None:
+        if ready is not None and is_last:
             assert np.moveaxis(gx, 1, -1).flags.c_contiguous
             assert dispatch.known(op, "vjp", params, (x, g)) is not None
             assert dispatch.known(op, "vjp", params, (plain_x, g)) is None
@@ -286,3 +285,37 @@ def test_gradients_with_channels_last_are_prepared_by_their_strides(name, record
             fixed.flags.writeable = False
             assert dispatch.known(op, "vjp", params, (x, fixed)) is None
             assert settled(dispatch.run(op, "vjp", params, x, fixed)[0]) == settled(plain)
+
+
+WHOLE = {"global": Global(2), "adaptive": Adaptive((1, 1)), "sliding": Sliding((9, 11), 1), "windows": Sliding((3, 3), 2, 1)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("geometry", WHOLE.values(), ids=WHOLE)
+@pytest.mark.parametrize(("name", "record"), [("max_pool", MaxParams), ("avg_pool", MeanParams)])
+def test_steps_of_training_with_channels_last_are_prepared(name, record, geometry, dtype, monkeypatch):
+    """What the forward rule saves too, and gradients of planes of one cell, whose channels stand first and last at once."""
+    monkeypatch.setattr(dispatch, "READY", True)
+    op, params, rng = OPS[name], dispatch.first_of(record(geometry)), np.random.default_rng(9)
+    plain_x = rng.integers(0, 9, (2, 5, 9, 11)).astype(dtype)
+    x, g = LAST["channels last"][0](plain_x), rng.integers(-100, 100, params.out_shape(plain_x.shape)).astype(dtype)
+    g = LAST["channels last"][0](g)
+    for _ in range(3):
+        (y, saved), (plain_y, plain_saved) = dispatch.run_saving(op, params, x), dispatch.run_saving(op, params, plain_x)
+        assert settled(y) == settled(plain_y)
+        assert (saved is None) == (plain_saved is None)
+        (gx,), (plain_gx,) = (dispatch.run(op, "vjp", params, a, g, saved=b) for a, b in ((x, saved), (plain_x, plain_saved)))
+        assert settled(gx) == settled(plain_gx)
+    if not (name == "max_pool" and isinstance(geometry, Global)):
+        assert dispatch.known(op, "saving", params, (x,)) is not None
+        assert dispatch.known(op, "vjp", params, (x, g)) is not None
+
+
+def test_that_a_call_cannot_be_prepared_is_found_out_once(monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    params, asked = dispatch.first_of(MaxParams(Sliding((2, 2), 2))), []
+    monkeypatch.setattr(dispatch, "prepared_last", lambda *given: asked.append(given))
+    x = np.zeros((3, 7, 19, 23), np.float32)[..., ::2]
+    for _ in range(4):
+        dispatch.run(OPS["max_pool"], "forward", params, x)
+    assert len(asked) == 1

@@ -173,6 +173,9 @@ class Part(Geometry):
         count = np.clip(table.start + table.count, low, high) - start
         return Table(np.where(count > 0, start - low, 0), count, 1, table.padded, table.skip)
 
+    def bin_size(self, axis: int, n: int) -> int:
+        return self.whole.bin_size(axis, self.spatial[axis])
+
 
 def geometry_of(whole: Geometry, spatial: Sequence[int], cuts: Sequence[Cut]) -> Geometry:
     """The geometry of a part, over its own cells."""

@@ -9,9 +9,9 @@ import dask.array as da
 import numpy as np
 
 from windowgrad.bridges.dask.kinds import derivative
-from windowgrad.dispatch import facts_of
 from windowgrad.kernels.elementwise.extend import Run, along, axes, runs
 from windowgrad.params import ExtendParams
+from windowgrad.routes import facts_of
 from windowgrad.spec.op import Op
 
 

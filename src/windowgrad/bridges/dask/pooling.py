@@ -17,11 +17,11 @@ from windowgrad.bridges.dask.cuts import bounds, for_cells, for_outputs, line, s
 from windowgrad.bridges.dask.graph import Job, Operand, blocks, item
 from windowgrad.bridges.dask.graph import kept as as_it_was
 from windowgrad.bridges.dask.kinds import derivative, pushed
-from windowgrad.dispatch import facts_of
 from windowgrad.errors import OptionError
 from windowgrad.geometry import Adaptive, Global
 from windowgrad.kernels.pool.mean.entry import is_deep
 from windowgrad.params import PoolParams
+from windowgrad.routes import facts_of
 from windowgrad.spec.op import Op
 
 da_: Any = da  # Dask has few types

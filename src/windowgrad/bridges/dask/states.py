@@ -23,10 +23,11 @@ import numpy as np
 from windowgrad.bridges.dask.blocks import in_the_whole, nothing, pool_params, sides, summable
 from windowgrad.bridges.dask.cuts import Cut, clipped, line
 from windowgrad.bridges.dask.graph import Block, joined
-from windowgrad.dispatch import facts_of, run
+from windowgrad.dispatch import run
 from windowgrad.geometry import Sliding
 from windowgrad.ops import meaning
 from windowgrad.params import LpParams, MaxParams, MeanParams, PoolParams, SmoothParams
+from windowgrad.routes import facts_of
 from windowgrad.spec.op import Op
 
 MOST = 1 << 22

@@ -17,8 +17,8 @@ from windowgrad.bridges.dask.cuts import Cut, bounds, clipped, line, seen_by, sh
 from windowgrad.bridges.dask.graph import Block, Job, Key, Layer, Operand, blocks, item, tree
 from windowgrad.bridges.dask.graph import kept as as_it_was
 from windowgrad.bridges.dask.states import finished, found_in, joint, reduction, shared_back
-from windowgrad.dispatch import facts_of
 from windowgrad.params import PoolParams
+from windowgrad.routes import facts_of
 from windowgrad.spec.op import Op
 
 

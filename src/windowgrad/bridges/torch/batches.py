@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from windowgrad.dispatch import facts_of
+from windowgrad.routes import facts_of
 from windowgrad.spec.op import Op
 
 

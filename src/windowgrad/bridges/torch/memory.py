@@ -14,10 +14,11 @@ import torch
 from windowgrad.bridges.torch.formats import formatted, has_channels_last, rank_of
 from windowgrad.bridges.torch.masks import TensorMask
 from windowgrad.checks import argument_names
-from windowgrad.dispatch import facts_of, result_dtype, run, run_saving
+from windowgrad.dispatch import result_dtype, run, run_saving
 from windowgrad.dtypes import derivative_of
 from windowgrad.errors import KindError
 from windowgrad.params import Params
+from windowgrad.routes import facts_of
 from windowgrad.spec.op import Op
 
 Tensors = Sequence[torch.Tensor]

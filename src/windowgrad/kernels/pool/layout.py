@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal
-
-import numpy as np
 
 from windowgrad.caches import SMALL
 from windowgrad.geometry import Geometry
@@ -29,7 +27,7 @@ class Layout:
 
     def stored(self, x: Array) -> Array:
         """The array with its axes in the order of memory."""
-        return np.moveaxis(x, self.channel, -1) if self.last else x
+        return x.transpose(into_memory(x.ndim, self.channel)) if self.last else x
 
     def finished(self, y: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         """The result in its own dtype and shape."""
@@ -37,7 +35,19 @@ class Layout:
         if not self.last:
             return y.reshape(shape)
         moved = (*shape[: self.channel], *shape[self.channel + 1 :], shape[self.channel])
-        return np.moveaxis(y.reshape(moved), -1, self.channel)
+        return y.reshape(moved).transpose(out_of_memory(len(shape), self.channel))
+
+
+@cache
+def into_memory(ndim: int, channel: int) -> tuple[int, ...]:
+    """The axes of an array whose channels stand last in memory, in that order; `moveaxis` would find it anew for each call."""
+    return *(axis for axis in range(ndim) if axis != channel), channel
+
+
+@cache
+def out_of_memory(ndim: int, channel: int) -> tuple[int, ...]:
+    """The way back."""
+    return *range(channel), ndim - 1, *range(channel, ndim - 1)
 
 
 Form = Literal["first", "rows", "together", "alone"]
@@ -58,10 +68,17 @@ def laid_out(params: PoolParams, x: Array, form: Form = "rows", shape: tuple[int
     return kept_layout(params.geometry, shape, form) or new_layout(params.geometry, shape, form)
 
 
+def stands_last(x: Array, channel: int) -> bool:
+    """Whether this axis is the fastest in memory, the others in order; of planes of one cell it may be the first as well."""
+    return x.transpose(into_memory(x.ndim, channel)).flags.c_contiguous
+
+
 def is_channels_last(x: Array, geometry: Geometry, shape: tuple[int, ...]) -> bool:
     """Whether the axis before the spatial ones is the fastest in memory, the others in order; not of channels first."""
     channel = len(shape) - geometry.rank - 1
-    return channel >= 0 and not x.flags.c_contiguous and np.moveaxis(x, channel, -1).flags.c_contiguous
+    if channel < 0 or x.flags.c_contiguous:
+        return False
+    return stands_last(x, channel)
 
 
 def new_layout(geometry: Geometry, shape: tuple[int, ...], form: Form) -> Layout:

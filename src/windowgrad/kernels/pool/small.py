@@ -28,6 +28,7 @@ from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
 from windowgrad.kernels.pool.mean.entry import (
     NARROW,
     WIDE,
+    added_in,
     over_planes,
     over_planes_back,
     sums,
@@ -81,6 +82,50 @@ def ready(chosen: Chosen, work: int, shape: tuple[int, ...], dtype: np.dtype[Any
     return call
 
 
+def held_as(held: np.dtype[Any], dtype: np.dtype[Any], call: Ready) -> Ready:
+    """The call for arrays of `dtype`, whose cells and results are held as others: bools as bytes, float16 as float32."""
+    if held == dtype:
+        return call
+    if dtype.kind == "b":
+
+        def on_bytes(x: Array, y: Array | None = None) -> Array:
+            found: Array = call(x.view(held)) if y is None else call(x.view(held), y.view(held))
+            return found.view(dtype)
+
+        return on_bytes
+
+    def convert(x: Array, y: Array | None = None) -> Array:
+        found: Array = call(x.astype(held)).astype(dtype)
+        if y is None:
+            return found
+        np.copyto(y, found)
+        return y
+
+    return convert if dtype.kind in "iu" else in_silence(convert)
+
+
+def named(held: np.dtype[Any], dtype: np.dtype[Any], call: Ready) -> Ready:
+    """The same of a call that gives names besides."""
+    if held == dtype:
+        return call
+
+    def convert(x: Array) -> tuple[Array, Array]:
+        y, found = call(x.astype(held))
+        return y.astype(dtype), found
+
+    return convert if dtype.kind in "iub" else in_silence(convert)
+
+
+def in_silence(call: Ready) -> Ready:
+    """A signalling NaN is converted without a word."""
+
+    def silent(*given: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return call(*given)
+
+    return silent
+
+
 # --- maximum -----------------------------------------------------------------------------------------------------
 
 
@@ -89,14 +134,15 @@ def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
     if not is_whole(geometry, shape, by_axes=rule == "forward" and goes_by_axes(geometry, shape)):
         return None
     if rule == "forward":
-        if computed(dtype) != dtype:
-            return None
-        p, planes = planned_for(geometry, shape)
-        return ready(topper(geometry, p, dtype, planes), math.prod(shape) * dtype.itemsize, geometry.out_shape(shape), dtype)
+        (p, planes), held = planned_for(geometry, shape), computed(dtype)
+        work = math.prod(shape) * dtype.itemsize
+        return held_as(held, dtype, ready(topper(geometry, p, held, planes), work, geometry.out_shape(shape), held))
+    if rule == "with_indices":
+        return named(
+            comparable(dtype), dtype, finding(geometry, shape, comparable(dtype), (geometry.out_shape(shape), INDICES))
+        )
     if comparable(dtype) != dtype:
         return None
-    if rule == "with_indices":
-        return finding(geometry, shape, dtype, (geometry.out_shape(shape), INDICES))
     if not is_float(dtype) or kinds[-1][1] != dtype:
         return None
     saved = max_saves(params, kinds[0])
@@ -212,6 +258,9 @@ def paying_all(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any]) 
 def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:
     """The cells that are added are those of the last array: x, its tangent, or the gradient."""
     (shape, dtype), given, geometry = kinds[0], kinds[-1][1], params.geometry
+    if rule == "forward" and (held := computed(float_of(dtype))) != float_of(dtype):
+        found = prepare_mean(rule, params, (shape, held))
+        return None if found is None else held_as(held, dtype, found)
     result = derivative_of(dtype if rule == "vjp" else float_of(dtype), given) if rule != "forward" else float_of(dtype)
     if computed(result) != result or not is_whole(geometry, shape, by_axes=rule != "vjp" and has_many_rows(geometry)):
         return None
@@ -223,6 +272,7 @@ def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:
         same = summed(given) == result == zero.dtype
         pull = ready(over_planes_back(params, p, zero, planes, same), work, shape, result, wide)
         return lambda x, g: (pull(g),)
-    forward = over_planes(params, p, sums(params, values, zeros, p.depth), planes)
+    zero = sums(params, values, zeros, added_in(params, p))
+    forward = over_planes(params, p, zero, planes, summed(given) == result == zero.dtype)
     push = ready(forward, work, geometry.out_shape(shape), result, wide)
     return push if rule == "forward" else lambda x, dx: push(dx)

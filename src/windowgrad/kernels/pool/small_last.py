@@ -7,58 +7,123 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.dtypes import float_of
 from windowgrad.geometry import Global
-from windowgrad.kernels.arrays import Array, computed, flat
+from windowgrad.kernels.arrays import Array, computed, flat, summed
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import blocks
-from windowgrad.kernels.pool.layout import Layout, is_channels_last
-from windowgrad.kernels.pool.max.entry import max_saves, max_vjp, top_layout, topper
-from windowgrad.kernels.pool.max.find import laid_out_for
+from windowgrad.kernels.pool.layout import Layout, into_memory, is_channels_last, out_of_memory, stands_last
+from windowgrad.kernels.pool.long_rows import is_long
+from windowgrad.kernels.pool.max.entry import last_layout, max_saves, max_vjp, top_layout, topper
+from windowgrad.kernels.pool.max.find import comparable, laid_out_for, search, way_of
 from windowgrad.kernels.pool.max.pay import payment
-from windowgrad.kernels.pool.mean.entry import NARROW, WIDE, goes_by_axes, mean_layout, over_runs, over_runs_back, sums
-from windowgrad.kernels.pool.small import Chosen, Ready, job, ready
+from windowgrad.kernels.pool.mean.entry import (
+    NARROW,
+    WIDE,
+    added_in,
+    goes_by_axes,
+    mean_layout,
+    over_runs,
+    over_runs_back,
+    sums,
+    telling,
+)
+from windowgrad.kernels.pool.small import INDICES, Chosen, Ready, held_as, job, named, prepare_mean, ready
 from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.params import MaxParams, MeanParams
 
 
-def moves(layout: Layout, ndim: int) -> tuple[list[int], list[int]]:
+def moves(layout: Layout, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The axes of an array in the order of memory, where its channels stand last, and back."""
-    into = [*(axis for axis in range(ndim) if axis != layout.channel), layout.channel]
-    return into, np.argsort(into).tolist()
+    return into_memory(ndim, layout.channel), out_of_memory(ndim, layout.channel)
 
 
-def restored(chosen: Chosen, layout: Layout, work: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready:
-    """The call of a kernel from arrays whose channels stand last to one of that layout, of this shape and dtype."""
-    into, back = moves(layout, len(shape))
-    out = tuple(shape[axis] for axis in into)
-    call = ready(chosen, work, out, dtype)
+def restored(
+    chosen: Chosen, layout: Layout, work: int, ndim: int, shape: tuple[int, ...], dtype: np.dtype[Any], wide: Any = None
+) -> Ready:
+    """The call of a kernel from arrays of `ndim` axes whose channels stand last to one of that layout, shape and dtype.
+
+    Cells are taken as `wide`. Pooled axes may be removed, so either has fewer axes than the other.
+    """
+    (into, _), (order, back) = moves(layout, ndim), moves(layout, len(shape))
+    out = tuple(shape[axis] for axis in order)
+    call = ready(chosen, work, out, dtype, wide)
     return lambda x: call(x.transpose(into)).transpose(back)
 
 
 def prepare_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> Ready | None:
-    """The forward rule or the vjp for arrays of these shapes, dtypes and strides, if channels stand last in all of them."""
+    """Forward, saving or the vjp for arrays of these shapes, dtypes and strides, if channels stand last in all of them."""
     geometry = params.geometry
     if rule == "vjp":
         return paying_last(params, x, others[0])
-    if (
-        rule != "forward"
-        or computed(x.dtype) != x.dtype
-        or has_many_rows(geometry)
-        or blocks(geometry, x, x.dtype) is not None
-        or not x.size
-    ):
+    if rule == "saving":
+        return saving_last(params, x)
+    if rule == "with_indices":
+        return finding_last(params, x)
+    held = computed(x.dtype)
+    if rule != "forward" or has_many_rows(geometry) or blocks(geometry, x, held) is not None or not x.size:
         return None
     layout = top_layout(params, x)
     if not layout.last or math.prod(layout.out_shape) == 0:
         return None
-    way = topper(geometry, layout.plan, x.dtype, layout.planes, True)
-    return restored(way, layout, x.nbytes, layout.out_shape, x.dtype)
+    way = topper(geometry, layout.plan, held, layout.planes, True)
+    return held_as(held, x.dtype, restored(way, layout, x.nbytes, x.ndim, layout.out_shape, held))
+
+
+def finding_last(params: MaxParams, x: Array) -> Ready | None:
+    """The winners and their places, where those are found tap by tap."""
+    geometry, held = params.geometry, comparable(x.dtype)
+    layout = last_layout(geometry, x)
+    if layout is None or not x.size or math.prod(layout.out_shape) == 0 or blocks(geometry, x, held) is not None:
+        return None
+    way = way_of(geometry, geometry.split(x.shape)[1], layout.channels, "alone", True, held.itemsize)
+    find = job(search(way, layout, held), x.nbytes)
+    (into, _), (order, back) = moves(layout, x.ndim), moves(layout, len(layout.out_shape))
+    out = tuple(layout.out_shape[axis] for axis in order)
+    new, new_places = maker(out, held), maker(out, INDICES)
+
+    def call(x: Array) -> tuple[Array, Array]:
+        y, found = new(out, held), new_places(out, INDICES)
+        find(x.ravel(), y.ravel(), found.ravel())
+        return y, found
+
+    call = named(held, x.dtype, call)
+
+    def restored(x: Array) -> tuple[Array, Array]:
+        y, found = call(x.transpose(into))
+        return y.transpose(back), found.transpose(back)
+
+    return restored
+
+
+def saving_last(params: MaxParams, x: Array) -> Ready | None:
+    """The maximum and the names of its winners."""
+    geometry, shape, dtype = params.geometry, x.shape, x.dtype
+    kind = max_saves(params, (shape, dtype))
+    if kind is None or isinstance(geometry, Global) or not is_channels_last(x, geometry, shape):
+        return None
+    if dtype not in (NARROW.dtype, WIDE.dtype) or is_long(geometry, shape) or blocks(geometry, x, dtype) is not None:
+        return None
+    layout, form = laid_out_for(params, x, shape, True)
+    if not layout.last or x.size == 0 or math.prod(layout.out_shape) == 0:
+        return None
+    way = way_of(geometry, geometry.split(shape)[1], layout.channels, form, False, dtype.itemsize)
+    find, (into, back) = job(search(way, layout, dtype), x.nbytes), moves(layout, x.ndim)
+    out = tuple(layout.out_shape[axis] for axis in into)
+    new, new_names = maker(out, dtype), maker(out, kind[1])
+
+    def call(x: Array) -> tuple[Array, Array]:
+        y, found = new(out, dtype), new_names(out, kind[1])
+        find(x.transpose(into).ravel(), y.ravel(), found.ravel())
+        return y.transpose(back), found.transpose(back)
+
+    return call
 
 
 def paying_last(params: MaxParams, x: Array, g: Array) -> Ready | None:
     """The gradient to the first winners from their names; where these were not saved, `entry` finds them."""
     geometry, shape, dtype = params.geometry, x.shape, x.dtype
-    last = is_channels_last(x, geometry, shape) and is_channels_last(g, geometry, shape)
+    last = is_channels_last(x, geometry, shape) and stands_last(g, len(shape) - geometry.rank - 1)
     if not last or params.ties != "first" or isinstance(geometry, Global) or max_saves(params, (shape, dtype)) is None:
         return None
     if dtype not in (NARROW.dtype, WIDE.dtype) or g.dtype != dtype or x.size == 0 or g.size == 0:
@@ -84,19 +149,41 @@ def paying_last(params: MaxParams, x: Array, g: Array) -> Ready | None:
 def prepare_mean_last(rule: str, params: MeanParams, x: Array, *others: Array) -> Ready | None:
     """The forward rule or the vjp for arrays of these shapes, dtypes and strides, if the channels of the last stand last."""
     geometry, cells = params.geometry, others[-1] if others else x
+    if rule == "forward" and cells.dtype not in (NARROW.dtype, WIDE.dtype):
+        return summing_last(params, x) if x.size else None
     if rule not in ("forward", "vjp") or cells.dtype not in (NARROW.dtype, WIDE.dtype) or x.dtype != cells.dtype or not x.size:
         return None
     if rule == "forward" and goes_by_axes(geometry, geometry.split(x.shape)[1]):
         return None
     if blocks(geometry, x, x.dtype) is not None or blocks(geometry, cells, cells.dtype, x.shape) is not None:
         return None
-    layout = mean_layout(params, cells, x.shape)
+    layout = mean_layout(params, telling(params, x, cells) if rule == "vjp" else x, x.shape)
+    if not layout.last and rule == "vjp" and cells.flags.carray:  # the layout of x, which is not read, tells nothing
+        return prepare_mean(rule, params, (x.shape, x.dtype), (cells.shape, cells.dtype))
     if not layout.last or math.prod(layout.out_shape) == 0:
         return None
     if rule == "vjp":
         chosen = over_runs_back(params, layout.plan, cells[:0], layout.planes, layout.channels)
-        pull = restored(chosen, layout, x.nbytes, x.shape, x.dtype)
+        pull = restored(chosen, layout, x.nbytes, cells.ndim, x.shape, x.dtype)
         return lambda x, g: (pull(g),)
-    zero = sums(params, x, x, layout.plan.depth)
+    zero = sums(params, x, x, added_in(params, layout.plan))
     chosen = over_runs(params, layout.plan, zero, layout.planes, layout.channels, x.dtype == zero.dtype)
-    return restored(chosen, layout, x.nbytes, layout.out_shape, x.dtype)
+    return restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, x.dtype)
+
+
+def summing_last(params: MeanParams, x: Array) -> Ready | None:
+    """The forward rule for cells that are added as others: integers, and floats of 16 bits, whose means are floats as well."""
+    geometry, wide, result = params.geometry, summed(x.dtype), float_of(x.dtype)
+    held = computed(result)
+    if goes_by_axes(geometry, geometry.split(x.shape)[1]) or blocks(geometry, x, wide) is not None:
+        return None
+    layout = mean_layout(params, x, x.shape)
+    if not layout.last or math.prod(layout.out_shape) == 0:
+        return None
+    values, zeros = (NARROW if dtype == np.float32 else WIDE for dtype in (wide, held))
+    zero = sums(params, values, zeros, added_in(params, layout.plan))
+    same = values.dtype == zeros.dtype == zero.dtype
+    chosen = over_runs(params, layout.plan, zero, layout.planes, layout.channels, same)
+    if held == result:
+        return restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, held, wide)
+    return held_as(held, x.dtype, restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, held))
