@@ -36,6 +36,11 @@ CONVERSIONS = {
     "numpy.asarray": np.asarray,
     "numpy.asarray of a list": lambda x: np.asarray([x, 1.0]),
     "numpy.float64": np.float64,
+    "numpy.exp": np.exp,
+    "numpy.maximum": lambda x: np.maximum(1.0, x),
+    "numpy.isnan": np.isnan,
+    "numpy.prod": np.prod,
+    "numpy.add to an array": lambda x: np.add(np.ones(()), x, out=np.zeros(())),
     "%f": lambda x: "%f" % x,  # noqa: UP031  # the conversion is the point
 }
 COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
@@ -63,6 +68,30 @@ def test_a_traced_value_is_refused_as_an_entry_of_an_array(mode):
         MODES[mode](lambda x: x * operator.setitem(np.zeros(2), 0, x), np.array(2.0))
     reason = caught.value if isinstance(caught.value, wg.KindError) else caught.value.__cause__
     assert "cannot convert a traced value to a number: the gradient would be lost" in str(reason)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min"])
+def test_reductions_of_numpy_are_those_of_the_package(name):
+    """They call the method, with arguments of their own."""
+    x = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 0.0]])
+    for axis in (None, 1):
+        expected = wg.grad(lambda x, axis=axis: wg.sum(getattr(wg, name)(x, axis)))(x)
+        found = wg.grad(lambda x, axis=axis: wg.sum(getattr(np, name)(x, axis=axis, keepdims=True)))(x)
+        assert np.array_equal(found, expected)
+    with pytest.raises(wg.KindError) as caught:
+        wg.grad(lambda x: getattr(np, name)(x, out=np.zeros(())))(x)
+    assert str(caught.value) == f"out: not supported by {name} of a traced value; use wg.{name}"
+
+
+@pytest.mark.parametrize("total", [np.zeros(3), np.zeros(3, object)], ids=["floats", "objects"])
+def test_what_is_added_in_place_to_an_array_becomes_a_traced_value(total):
+    def f(x):
+        found = total
+        found += wg.sum(x, 0)
+        return wg.sum(found * found)
+
+    assert wg.grad(f)(np.ones((2, 3))).tolist() == [[4.0] * 3] * 2
+    assert not np.any(total)
 
 
 def test_the_error_says_what_to_use():

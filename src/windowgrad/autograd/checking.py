@@ -14,8 +14,8 @@ import numpy as np
 from windowgrad.arguments import as_int
 from windowgrad.autograd import trees
 from windowgrad.autograd.transforms import Function, jvp, vjp
-from windowgrad.dispatch import NOT_SCALARS, cell_kinds
 from windowgrad.errors import GradientError, KindError, OptionError, show
+from windowgrad.routes import NOT_SCALARS, cell_kinds
 from windowgrad.spec.scalar import divide
 
 Leaves = list[Any]

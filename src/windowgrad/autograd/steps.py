@@ -108,6 +108,13 @@ def pulled(op: Op, params: Params, xs: Sequence[Any], g: Any, needs: Sequence[bo
     return run(op, "vjp", params, *xs, g, needs=needs, saved=saved)  # type: ignore[no-any-return]
 
 
+def pulled_from(op: Op, params: Params, xs: Sequence[Any], saved: Any, g: Any, needs: Sequence[bool]) -> Sequence[Any]:
+    """The same, with the gradient last."""
+    if op.native:
+        return pulled(op, params, xs, g, needs)
+    return run(op, "vjp", params, *xs, g, needs=needs, saved=saved)  # type: ignore[no-any-return]
+
+
 def pulled_at(
     places: tuple[int, ...], op: Op, params: Params, xs: Sequence[Any], saved: Any, g: Any, needs: Sequence[bool]
 ) -> Sequence[Any]:

@@ -20,7 +20,7 @@ from windowgrad.arguments import flag, is_int
 from windowgrad.autograd import drawing, trees
 from windowgrad.autograd.gradients import Gradients
 from windowgrad.autograd.names import Names
-from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, pulled, pulled_at, step_name, zeros_like
+from windowgrad.autograd.steps import Step, as_derivative, ones_like, plus, pulled_at, pulled_from, step_name, zeros_like
 from windowgrad.autograd.tracer import Tracer, as_value, check_constant, next_level
 from windowgrad.dispatch import run, run_saving
 from windowgrad.errors import KindError, MissingError, WindowError, WindowgradError, show
@@ -50,6 +50,12 @@ class Node(NamedTuple):
 
 new: Callable[..., Any] = tuple.__new__
 """`new(Node, (…))` with all fields takes a third of the time of `Node(…)`."""
+bare: Callable[..., Any] = object.__new__
+"""`bare(Var)` and two assignments take two thirds of the time of `Var(…)`."""
+FIRST = (0,)
+ONE = {need: (need,) for need in (False, True)}
+"""Shared by all nodes with one parent: what a tape holds, the garbage collector goes through again and again. It does not go
+through tuples of arrays or numbers alone."""
 
 
 LEAF = Node("leaf", None)[2:]
@@ -111,7 +117,7 @@ class Tape:
     def __init__(self, *, timed: bool = False) -> None:
         self.nodes: list[Node] = []
         self.level = next_level()
-        self._timed = flag("timed", timed)
+        self._timed = timed if timed is False else flag("timed", timed)
         self._names = Names()
         self._mixes = False
 
@@ -187,8 +193,10 @@ class Tape:
 
     def _append(self, node: Node) -> Var:
         nodes = self.nodes
+        var: Var = bare(Var)
+        var.tape, var.id = self, len(nodes)
         nodes.append(node)
-        return Var(self, len(nodes) - 1)
+        return var
 
     def record(self, op: Op, params: Params, arrays: Sequence[Any]) -> Var:
         """Compute the forward rule on the values of the variables and append a node for it."""
@@ -207,6 +215,37 @@ class Tape:
         self, op: Op, rule: str, params: Params, arrays: Sequence[Any], place: int = 0, asked: str | None = None
     ) -> tuple[Var, Any]:
         """The variable of a new node, and the indices if they are asked for; of a vjp, the gradient of the input at `place`."""
+        values, places, parents, needs = self._inputs(op, rule, arrays)
+        needed = True in needs
+        began = perf_counter() if self._timed else 0.0
+        saved = index = None
+        try:
+            if asked is not None:
+                value, index = run(op, asked, params, *values)
+            elif rule != "forward":
+                value = Step(op, rule, params, place).run(values)
+            elif needed and op.facts is not None:
+                value, saved = run_saving(op, params, *values)
+            else:
+                value = run(op, rule, params, *values)
+        except WindowgradError as error:
+            error.where = f"{step_name(op, rule)} of nodes {', '.join(drawing.described(self, node) for node in parents)}"
+            raise
+        seconds = perf_counter() - began if self._timed else None
+        pull: Any = None
+        if needed and rule != "forward":
+            pull = partial(Step(op, rule, params, place).pull_at, places, values)
+        elif needed and len(places) < len(values):
+            pull = partial(pulled_at, places, op, params, values, saved)
+        elif needed:
+            pull = partial(pulled_from, op, params, values, saved)
+        name = op.label or op.name if rule == "forward" else step_name(op, rule)
+        return self._append(new(Node, (name, value, parents, needed, pull, params, seconds, saved, needs))), index
+
+    def _inputs(
+        self, op: Op, rule: str, arrays: Sequence[Any]
+    ) -> tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
+        """The values of all inputs; which of them are variables of this tape, their nodes, and which require a gradient."""
         nodes, values = self.nodes, list(arrays)
         places: list[int] = []
         parents: list[int] = []
@@ -225,26 +264,9 @@ class Tape:
                     )
             elif type(array) is not np.ndarray:
                 check_constant(op, rule, arrays, number)
-        needed = True in needs
-        began = perf_counter() if self._timed else 0.0
-        saved = index = None
-        try:
-            if asked is not None:
-                value, index = run(op, asked, params, *values)
-            elif rule != "forward":
-                value = Step(op, rule, params, place).run(values)
-            elif needed and op.facts is not None:
-                value, saved = run_saving(op, params, *values)
-            else:
-                value = run(op, rule, params, *values)
-        except WindowgradError as error:
-            error.where = f"{step_name(op, rule)} of nodes {', '.join(drawing.described(self, node) for node in parents)}"
-            raise
-        seconds = perf_counter() - began if self._timed else None
-        pull = _puller(op, rule, params, place, values, places, saved) if needed else None
-        name = op.label or op.name if rule == "forward" else step_name(op, rule)
-        fields = name, value, tuple(parents), needed, pull, params, seconds, saved, tuple(needs)
-        return self._append(new(Node, fields)), index
+        if len(places) == 1:
+            return tuple(values), FIRST if places[0] == 0 else (places[0],), (parents[0],), ONE[needs[0]]
+        return tuple(values), tuple(places), tuple(parents), tuple(needs)
 
     def backward(self, out: Var, grad: Any = None, of: Iterable[Var | int | str] | None = None) -> Gradients:
         """The gradients of ⟨grad, out⟩ with respect to the variables `of`: by default leaves that require one, and named nodes.
@@ -316,14 +338,3 @@ class Tape:
         return drawing.svg(self)
 
     _repr_svg_ = to_svg  # what a notebook shows
-
-
-def _puller(
-    op: Op, rule: str, params: Params, place: int, values: Sequence[Any], places: Sequence[int], saved: Any
-) -> Callable[[Any, Sequence[bool]], Sequence[Any]]:
-    """How a gradient goes back to the arguments at `places`, of which the values are given."""
-    if rule != "forward":
-        return partial(Step(op, rule, params, place).pull_at, tuple(places), values)
-    if len(places) < len(values):
-        return partial(pulled_at, tuple(places), op, params, values, saved)
-    return partial(pulled, op, params, values, saved=saved)

@@ -19,11 +19,12 @@ from windowgrad.autograd import arrays as ops
 from windowgrad.autograd.arrays.indexing import index
 from windowgrad.autograd.arrays.rules import cast
 from windowgrad.checks import argument_names, check_array
-from windowgrad.dispatch import asked, cell_kinds
+from windowgrad.dispatch import asked
 from windowgrad.dtypes import is_float
 from windowgrad.errors import KindError, WindowError, WindowgradError, show
 from windowgrad.foreign import is_followed
 from windowgrad.params import Params
+from windowgrad.routes import cell_kinds
 from windowgrad.spec.op import Op
 
 next_level = itertools.count(1).__next__
@@ -33,7 +34,7 @@ class Tracer:
     """Base of all traced values: shape, dtype and arithmetic. `value` may be a tracer of a lower level."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # so that NumPy leaves `array + tracer` to the tracer
+    __array_priority__ = np.inf  # so that NumPy leaves `array + tracer` to the tracer, and no other of its functions
     value: Any
     level: int
 
@@ -80,16 +81,20 @@ class Tracer:
     def T(self) -> Any:  # noqa: N802  # NumPy's name
         return ops.transpose(self)
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def sum(self, axis: Any = None, keepdims: bool = False, *, out: None = None, dtype: None = None) -> Any:
+        check_unset("sum", out=out, dtype=dtype)
         return ops.sum(self, axis, keepdims)
 
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def mean(self, axis: Any = None, keepdims: bool = False, *, out: None = None, dtype: None = None) -> Any:
+        check_unset("mean", out=out, dtype=dtype)
         return ops.mean(self, axis, keepdims)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def max(self, axis: Any = None, keepdims: bool = False, *, out: None = None) -> Any:
+        check_unset("max", out=out)
         return ops.max(self, axis, keepdims)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+    def min(self, axis: Any = None, keepdims: bool = False, *, out: None = None) -> Any:
+        check_unset("min", out=out)
         return ops.min(self, axis, keepdims)
 
     def reshape(self, *shape: Any) -> Any:
@@ -239,6 +244,13 @@ class Tracer:
         lost = f"{conversion.format('x')}: cannot convert a traced value to {to}: the gradient would be lost"
         shown = f"{(look or conversion).format(path)} for the plain number{'' if self.size == 1 else 's'}"
         raise KindError(f"{lost}; use functions of wg, such as wg.exp(x), or {shown}")
+
+
+def check_unset(name: str, **given: Any) -> None:
+    """NumPy's functions call the method of their name with these, which may not be given."""
+    for argument, value in given.items():
+        if value is not None:
+            raise KindError(f"{argument}: not supported by {name} of a traced value; use wg.{name}")
 
 
 def check_constant(op: Op, rule: str, arrays: Sequence[Any], place: int) -> None:

@@ -74,7 +74,8 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     >>> pull(1.0)
     (array(5.), array(3.))
     """
-    _check("f", f)
+    if not callable(f):
+        _check("f", f)
     xs, structure = trees.values("primals", primals)
     tape = Tape.within()
     result, aux = f(*trees.unflatten(structure, tape.checked_leaves(xs))), None

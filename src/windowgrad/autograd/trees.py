@@ -96,6 +96,8 @@ def values(name: str, tree: Any) -> tuple[list[Any], Any]:
                 break
         else:  # the usual call
             return [*tree], _row(len(tree))
+    elif isinstance(tree, Tracer):
+        return [tree], _row(-1)
     leaves, structure = flatten(tree)
     for leaf in leaves:
         if not (leaf.dtype in PLAIN if type(leaf) is np.ndarray else isinstance(leaf, Tracer)):

@@ -108,7 +108,7 @@ def large(a: Any, b: Any) -> bool:
 
 
 def _add(params: Params, a: Array, b: Array) -> Any:
-    return elementwise().added(a, b) if large(a, b) else by_ufunc(np.add, params, a, b)
+    return elementwise().added(a, b) if a.size >= LEAST and large(a, b) else by_ufunc(np.add, params, a, b)
 
 
 def _add_push(params: Params, a: Any, b: Any, da: Any, db: Any) -> Any:

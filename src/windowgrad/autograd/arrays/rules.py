@@ -82,10 +82,9 @@ def pulled(vjp: Rule, chooses: bool, params: Params, *arrays: Any, needs: Sequen
     found = vjp(params, *arrays) if needs is None or not chooses else vjp(params, *arrays, needs=needs)
     fitting: list[Any] = []
     for place, g in enumerate(found):
-        x = arrays[place]
         if g is None or (needs is not None and not needs[place]):
             fitting.append(None)
-        elif g.shape == x.shape and g.dtype == x.dtype:
+        elif g.shape == (x := arrays[place]).shape and g.dtype == x.dtype:
             fitting.append(g)
         else:
             fitting.append(in_dtype_of(x, sum_to(g, x.shape)))
