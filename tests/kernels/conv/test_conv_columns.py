@@ -91,7 +91,7 @@ def test_sums_are_added_to_what_is_there():
     [
         (Sliding((5, 5), 1), (7, 7), 96, "columns"),
         (Sliding((5, 5), 1, 2), (7, 7), 96, "products"),  # as many outputs as cells
-        (Sliding((5, 5), 1), (7, 7), 24, "products"),  # too few products for each column
+        (Sliding((5, 5), 1), (7, 7), 8, "products"),  # too few products for each column
         (Sliding((5, 5), 1), (56, 56), 96, "products"),
         (Sliding((7, 7, 7), 2), (10, 10, 10), 96, "columns"),
     ],

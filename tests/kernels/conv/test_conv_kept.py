@@ -1,5 +1,7 @@
 """A convolution that keeps its weight, and ends with a sum and limits: the same bits as one after the other."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,8 @@ from windowgrad.kernels.elementwise.relu import finish
 from windowgrad.kernels.vector.registers import ROWS, VECTORS
 from windowgrad.params import ConvParams, TransposeParams
 
+SIDE = math.isqrt(panel(4) + 1)
+"""Of a plane that has one pixel more than a panel of float32, or than two of float64: that panel is nearly empty."""
 CASES = {
     # name: x, weight, window, groups, transposed
     "3×3": ((2, 5, 9, 11), (13, 5, 3, 3), Sliding((3, 3), 1, 1), 1, False),
@@ -23,8 +27,8 @@ CASES = {
     "1×1": ((3, 16, 9, 9), (17, 16, 1, 1), Sliding((1, 1), 1), 1, False),
     "many panels": ((2, 6, 40, 40), (19, 6, 1, 1), Sliding((1, 1), 1), 1, False),
     "turned": ((1, 33, 7, 7), (100, 33, 3, 3), Sliding((3, 3), 1, 1), 1, False),
-    "turned, long sums": ((1, 130, 7, 7), (70, 130, 3, 3), Sliding((3, 3), 1, 1), 1, False),
-    "turned, 1×1": ((1, 40, 7, 7), (129, 40, 1, 1), Sliding((1, 1), 1), 1, False),
+    "turned, long sums": ((1, 130, SIDE, SIDE), (70, 130, 3, 3), Sliding((3, 3), 1, 1), 1, False),
+    "turned, 1×1": ((1, 40, SIDE, SIDE), (129, 40, 1, 1), Sliding((1, 1), 1), 1, False),
     "turned, two images": ((2, 20, 5, 5), (96, 20, 1, 1), Sliding((1, 1), 1), 1, False),
     "turned, one pixel": ((1, 33, 1, 1), (100, 33, 1, 1), Sliding((1, 1), 1), 1, False),
     "turned, groups": ((1, 8, 5, 5), (192, 4, 3, 3), Sliding((3, 3), 1, 1), 2, False),
@@ -134,7 +138,7 @@ def test_tiles_are_turned_where_that_fills_them(name, itemsize):
         assert all(layout.height == ROWS for layout in plain)
         assert all(layout.packs for layout in kept)
         if name.startswith("turned"):
-            assert all(layout.height == panel(itemsize) for layout in kept)
+            assert all(layout.height == (panel(itemsize) if panel(itemsize) % ROWS == 0 else ROWS) for layout in kept)
 
 
 def test_tiles_are_turned_if_loops_of_few_vectors_wait_longer():

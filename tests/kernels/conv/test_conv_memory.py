@@ -4,8 +4,13 @@ import json
 import subprocess
 import sys
 
+import numpy as np
+import pytest
+
 from support.interpreter import fresh
 from support.paths import BENCHMARKS
+from windowgrad.kernels.conv.share import Room
+from windowgrad.kernels.vector.registers import WIDE_BYTES
 
 MEBIBYTE = 1 << 20
 
@@ -44,3 +49,12 @@ def test_a_large_convolution_takes_its_output_and_at_most_16_mebibytes():
     output, beyond = json.loads(subprocess.run(script, capture_output=True, check=True).stdout).values()
     assert output == 4 * 16 * 64 * 56 * 56
     assert beyond <= 16 * MEBIBYTE
+
+
+@pytest.mark.parametrize("count", [1000, 1 << 16])
+def test_fresh_scratch_memory_has_no_denormal_numbers_of_who_had_it_before(count):
+    """Tiles that are partly empty multiply what is there. With a denormal number, that takes a hundred times as long."""
+    for _ in range(3):
+        before = [np.full(count + WIDE_BYTES // 4, 1e-42, np.float32) for _ in range(8)]
+        del before
+        assert not Room().get(count, np.float32)[0].any()

@@ -11,6 +11,7 @@ from windowgrad.kernels.conv.depthwise import boxes
 from windowgrad.kernels.conv.depthwise.ways import LANES, ROLL, SHIFTED, THREE
 from windowgrad.kernels.conv.exact import FORWARD
 from windowgrad.kernels.runtime import threads
+from windowgrad.kernels.vector.registers import WIDE_BYTES
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams
 
@@ -134,19 +135,25 @@ def same_bits(one, *ways):
 
 
 def test_narrow_planes_stand_in_lanes_and_give_the_bits_of_three_rows():
-    """Planes of 7×7 fill few of the vectors of `three_rows`; with too few planes for the lanes, it takes them all the same."""
-    window = Sliding((3, 5), 1, (1, 2))
-    assert [chosen(window, 1, 960, side)[0] for side in (7, 10, 17, 20)] == ["lanes", "three_rows", "lanes", "three_rows"]
-    assert [chosen(window, images, 5, 7)[0] for images in (1, 2, 3, 30)] == ["three_rows", "three_rows", "lanes", "lanes"]
-    assert same_bits(chosen(window, 3, 5, 7)[1], THREE, LANES)
+    """They fill few of the vectors of `three_rows`; with too few planes for the lanes, it takes them all the same."""
+    window, sides = Sliding((3, 5), 1, (1, 2)), {64: (7, 10, 17, 20), 32: (5, 6, 9, 10), 16: (2, 3, 5, 6)}[WIDE_BYTES]
+    assert [chosen(window, 1, 960, side)[0] for side in sides] == ["lanes", "three_rows", "lanes", "three_rows"]
+    narrow = sides[0]
+    assert [chosen(window, images, 5, narrow)[0] for images in (1, 2, 3, 30)] == ["three_rows", "three_rows", "lanes", "lanes"]
+    assert same_bits(chosen(window, 3, 5, narrow)[1], THREE, LANES)
 
 
-@pytest.mark.parametrize(
-    ("size", "stride", "narrow", "wide"), [(3, 2, 8, 9), (5, 1, 4, 5), (5, 2, 12, 13), (7, 1, 6, 7), (7, 2, 14, 15)]
-)
-def test_narrow_planes_stand_in_lanes_and_give_the_bits_of_windows_that_roll(size, stride, narrow, wide):
-    window = Sliding((size, size), stride, size // 2)
-    assert [chosen(window, 1, 960, side)[0] for side in (narrow, wide)] == ["lanes", "rolling"]
+NARROW = {  # size and stride of a window: the side of a plane that stands in lanes, while one cell more rolls
+    64: {(3, 2): 8, (5, 1): 4, (5, 2): 12, (7, 1): 6, (7, 2): 14},
+    32: {(3, 2): 4, (5, 1): 3, (5, 2): 12, (7, 1): 6, (7, 2): 14},
+    16: {(3, 2): 2, (5, 1): 3, (5, 2): 14, (7, 1): 5, (7, 2): 10},
+}[WIDE_BYTES]
+
+
+@pytest.mark.parametrize(("size", "stride"), NARROW)
+def test_narrow_planes_stand_in_lanes_and_give_the_bits_of_windows_that_roll(size, stride):
+    window, narrow = Sliding((size, size), stride, size // 2), NARROW[size, stride]
+    assert [chosen(window, 1, 960, side)[0] for side in (narrow, narrow + 1)] == ["lanes", "rolling"]
     assert [chosen(window, images, 5, narrow)[0] for images in (1, 2, 3, 30)] == ["rolling", "rolling", "lanes", "lanes"]
     assert same_bits(chosen(window, 3, 5, narrow)[1], ROLL, LANES)
 

@@ -5,12 +5,12 @@ import pytest
 
 import windowgrad as wg
 from windowgrad import dispatch
-from windowgrad.dispatch import by_kernel
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.conv.gemm import at_once
 from windowgrad.kernels.runtime import threads
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, TransposeParams
+from windowgrad.routes import by_kernel
 
 SHAPES = {
     "1×1": (ConvParams(Sliding((1, 1))), (1, 8, 9, 9), (20, 8, 1, 1)),

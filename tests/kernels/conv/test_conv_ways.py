@@ -433,9 +433,9 @@ def test_cells_that_only_output_padding_adds_are_zero(extra, channels, monkeypat
 def test_the_kernels_that_are_chosen():
     """The fastest of those that may be used; this table is what the benchmarks measured."""
     table = {
-        "1×1": (ConvParams(Sliding((1, 1), 1)), (2, PANEL, 12, 12), (2 * ROWS, PANEL, 1, 1)),
-        "1×1, small": (ConvParams(Sliding((1, 1), 1)), (2, PANEL, 4, LANES), (2 * ROWS, PANEL, 1, 1)),
-        "1×1, many rows": (ConvParams(Sliding((1, 1), 1)), (2, PANEL, 12, 12), (4 * ROWS + 1, PANEL, 1, 1)),
+        "1×1": (ConvParams(Sliding((1, 1), 1)), (2, 48, 12, 12), (16, 48, 1, 1)),
+        "1×1, small": (ConvParams(Sliding((1, 1), 1)), (2, 48, 4, LANES), (16, 48, 1, 1)),
+        "1×1, many rows": (ConvParams(Sliding((1, 1), 1)), (2, 48, 12, 12), (33, 48, 1, 1)),
         "1×1, one row": (ConvParams(Sliding((1, 1), 1)), (2, 2 * ROWS, 12, 12), (1, 2 * ROWS, 1, 1)),
         "3×3": (ConvParams(Sliding((3, 3), 1, 1)), (2, 2 * PANEL, 12, 12), (2 * PANEL, 2 * PANEL, 3, 3)),
         "3×3, few rows": (ConvParams(Sliding((3, 3), 1, 1)), (2, 8, 12, 12), (2, 8, 3, 3)),
@@ -445,7 +445,7 @@ def test_the_kernels_that_are_chosen():
         "depthwise 3×3": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
         "depthwise 3×3 s2": (ConvParams(Sliding((3, 3), 2, 1), 8), (2, 8, 12, 12), (8, 1, 3, 3)),
         "depthwise 3×3 s2, many": (ConvParams(Sliding((3, 3), 2, 1), 32), (2, 32, 12, 12), (32, 1, 3, 3)),
-        "depthwise 3×3 s2, many and small": (ConvParams(Sliding((3, 3), 2, 1), 32), (2, 32, 7, 7), (32, 1, 3, 3)),
+        "depthwise 3×3 s2, many and small": (ConvParams(Sliding((3, 3), 2, 1), 32), (2, 32, 2, 2), (32, 1, 3, 3)),
         "depthwise 3×3 s2, few and small": (ConvParams(Sliding((3, 3), 2, 1), 3), (2, 3, 7, 7), (3, 1, 3, 3)),
         "depthwise 5×5, few": (ConvParams(Sliding((5, 5), 1, 2), 3), (3, 3, 12, 12), (3, 1, 5, 5)),
         "depthwise 3×3, large": (ConvParams(Sliding((3, 3), 1, 1), 8), (2, 8, 300, 300), (8, 1, 3, 3)),

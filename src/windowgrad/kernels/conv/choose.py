@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -131,11 +131,21 @@ class Grouped:
         """Which of the two factors of a product a padded cell meets, as a zero, in the kernels of `WAYS`."""
         return 1
 
+    @cached_property
+    def ranges(self) -> list[tuple[Array, Array, Array]]:
+        """What the taps of each axis meet."""
+        tables = self.window.tables(self.spatial)
+        return [met(t, n, k) for t, n, k in zip(tables, self.grid, self.kernel, strict=True)]
+
+    @cached_property
+    def hidden(self) -> Array | None:
+        """Which taps lie in the padding of every output; None if none does."""
+        found = np.asarray(reduce(np.logical_or.outer, (high == 0 for _, high, _ in self.ranges))).reshape(-1)
+        return found if found.any() else None
+
     def exactly(self, role: int, x: Array, w: Array, y: Array) -> None:
         """Adds to x, w or y, by its role, product by product."""
-        tables = self.window.tables(self.spatial)
-        ranges = [met(t, n, k) for t, n, k in zip(tables, self.grid, self.kernel, strict=True)]
-        low, high, cell = (np.concatenate([r[i] for r in ranges]) for i in range(3))
+        low, high, cell = (np.concatenate([r[i] for r in self.ranges]) for i in range(3))
         steps = [min(s, n) for s, n in zip(self.window.stride, self.spatial, strict=True)]
         axes = [np.array(a, dtype=np.int64) for a in (self.spatial, self.grid, self.kernel, steps)]
         sizes = self.images, self.groups, self.outs, self.ins

@@ -63,11 +63,33 @@ def total(conv: Grouped, role: int, pairs: Pairs, bias: Array, size: int, out: A
 
 def settled(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array, strange: int) -> Array:
     """The sums y, of which some lanes are strange, or new ones where they have to be."""
+    if strange and role != WEIGHT and (met := without_hidden(conv, pairs)) is not pairs:
+        pairs, strange = met, multiplied(conv, role, met, bias, y)
     if not strange:
         return y
-    if role == WEIGHT or conv.images == 1:
-        return reviewed(conv, role, pairs, bias, y, strange)
-    return reviewed_by_sample(conv, role, pairs, bias, y, strange)
+    review = reviewed if role == WEIGHT or conv.images == 1 else reviewed_by_sample
+    found = review(conv, role, pairs, bias, y, strange)
+    if found.dtype == np.float64 and has_negative_zero(bias):
+        found += 0.0
+    return found
+
+
+def has_negative_zero(bias: Array) -> bool:
+    """Whether a sum may be −0.0: of products that float64 cannot hold, since some kernels add those of padded cells as well."""
+    return bool((np.signbit(bias) & (bias == 0)).any())
+
+
+def without_hidden(conv: Grouped, pairs: Pairs) -> Pairs:
+    """The pairs with zeros for weights that meet no cell, if some of these are not finite.
+
+    Some kernels leave such taps out and others multiply them with zeros; whether a sum is strange must not depend on that,
+    since the kernel depends on the batch. Nor may the others of these weights, which are left out as well, so that they never
+    count as factors of a product that may underflow.
+    """
+    hidden = conv.hidden
+    if hidden is None or all(np.isfinite(b.reshape(-1, hidden.size)[:, hidden]).all() for _, b in pairs):
+        return pairs
+    return [(a, np.where(hidden, b.dtype.type(0), b.reshape(-1, hidden.size)).reshape(-1)) for a, b in pairs]
 
 
 def reviewed(conv: Grouped, role: int, pairs: Pairs, bias: Array, y: Array, strange: int) -> Array:
@@ -163,16 +185,21 @@ def prepare(rule: str, params: ConvParams, *kinds: Kind) -> Callable[..., Any] |
         return None
     if rule == "vjp":
         return prepared_vjp(conv, dtype, *(shape for shape, _ in kinds))
-    forward = prepared(conv, FORWARD, dtype, kinds[0][0], kinds[1][0], shape)
+    forward = prepared(conv, FORWARD, dtype, kinds[0][0], kinds[1][0], shape, len(kinds) == 3)
     if len(kinds) == 3:
         return forward
     none = np.zeros(kinds[1][0][1] * params.groups if isinstance(params, TransposeParams) else kinds[1][0][0], dtype)
     return lambda x, w, y=None: forward(x, w, none, y)
 
 
-def prepared(conv: Grouped, role: int, dtype: Any, one: Shape, other: Shape, shape: Shape) -> Callable[..., Array]:
-    """A role, from operands of two shapes to a result of the last one, as a function of them, a bias and maybe the result."""
-    compute, new = conv.ready(role, dtype), maker(shape, dtype)
+def prepared(
+    conv: Grouped, role: int, dtype: Any, one: Shape, other: Shape, shape: Shape, biased: bool = False
+) -> Callable[..., Array]:
+    """A role, from operands of two shapes to a result of the last one, as a function of them, a bias and maybe the result.
+
+    `biased`: the bias may have other numbers than 0.0.
+    """
+    compute, new, wide = conv.ready(role, dtype), maker(shape, dtype), biased and dtype == np.float64
     stay = judging(math.prod(one), math.prod(other)) if dtype == np.float32 else lambda a, b: True
 
     def call(a: Array, b: Array, bias: Array, y: Array | None = None) -> Array:
@@ -180,7 +207,7 @@ def prepared(conv: Grouped, role: int, dtype: Any, one: Shape, other: Shape, sha
             y = new(shape, dtype)
         cells, numbers, sums = a.ravel(), b.ravel(), y.ravel()
         strange = compute(cells, numbers, bias, sums)
-        if strange and (strange >> HUGE or not stay(cells, numbers)):  # else a review finds nothing
+        if strange and (strange >> HUGE or not stay(cells, numbers) or (wide and has_negative_zero(bias))):  # else it stays
             with np.errstate(all="ignore"):
                 found = settled(conv, role, [(cells, numbers)], bias, sums, strange)
                 if found is not sums:

@@ -65,7 +65,7 @@ class Kept:
         if not conv.regular:
             return self.plain
         way, one = conv.chosen(conv.played(FORWARD), dtype.itemsize)
-        bias = flat(self.bias[0] if self.bias else no_bias(self.params, self.weight), dtype)
+        bias = flat(self.bias[0] if self.bias else no_bias(self.params, self.weight), dtype) + 0.0  # −0.0 as `entry.settled`
         nothing, limited = as_they_are(dtype), End(as_they_are(dtype).beside, np.array(self.limits, dtype))
         compute, make = way.kept(one, flat(self.weight, dtype), bias, self.packed), maker(shape, dtype)
         if compute is None:

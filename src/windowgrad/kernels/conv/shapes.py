@@ -92,9 +92,9 @@ class Pass:
 
 
 def fill_unseen(one: Pass, bias: Array, y: Array, adds: bool) -> None:
-    """The pixels that meet no tap have the bias only."""
+    """The pixels that meet no tap have the bias only, added to an empty sum: 0.0 if it is −0.0."""
     if one.has_unseen and not adds:
-        y.reshape(-1, len(bias), one.pixels)[...] = bias[:, None]
+        y.reshape(-1, len(bias), one.pixels)[...] = bias[:, None] + 0.0
 
 
 class End(NamedTuple):

@@ -101,7 +101,11 @@ class Room(threading.local):
         self.views: dict[Any, Array] = {}
 
     def get(self, count: int, dtype: Any, listed: int = 0) -> tuple[Array, Array]:
-        """At least `count` cells that begin on a cache line, and `listed` integers; their contents are arbitrary."""
+        """At least `count` cells that begin on a cache line, and `listed` integers; their contents are arbitrary.
+
+        Fresh cells are 0: tiles that are partly empty multiply what is there, and what the memory allocator leaves, such as
+        addresses, is denormal as numbers: a weight gradient of 8 channels took 3 to 9 times as long until that was overwritten.
+        """
         cells = self.views.get(dtype)
         if cells is None or cells.size < count:
             cells = self.views[dtype] = self.view(count * np.dtype(dtype).itemsize, dtype)
@@ -112,7 +116,7 @@ class Room(threading.local):
     def view(self, need: int, dtype: Any) -> Array:
         """All cells as numbers of this dtype; more of them, if there are fewer bytes."""
         if self.cells.size < need:
-            raw = np.empty(need + WIDE_BYTES, np.uint8)
+            raw = np.zeros(need + WIDE_BYTES, np.uint8)
             start = -raw.ctypes.data % WIDE_BYTES
             self.cells, self.views = raw[start : start + need], {}
         return self.cells[: self.cells.size // 8 * 8].view(dtype)

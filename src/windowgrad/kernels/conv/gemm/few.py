@@ -28,7 +28,7 @@ from windowgrad.kernels.conv.gemm.weight import pack_rows
 from windowgrad.kernels.conv.pieces import in_pieces
 from windowgrad.kernels.conv.records import InAxes, Pieces, Range, Sizes
 from windowgrad.kernels.conv.share import part_begin
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, kernel, separate_helper
 from windowgrad.kernels.vector.dots import add_dots
 from windowgrad.kernels.vector.masked import interval, load_some, store_some, store_tile, strange_cell
 from windowgrad.kernels.vector.ops import address, later
@@ -65,7 +65,7 @@ def copy_rows(to: Matrix, g: Matrix, rows: int, image: int, images: int) -> None
                 store_some(into, j, load_some(source, j, bits), bits)
 
 
-@helper
+@separate_helper
 def add_pairs(g: Matrix, rows: int, x: Matrix, numbers: Range, k: int, sums: Sums) -> None:
     """Adds the products of all rows of g with these numbers, whose rows begin at x, along k pixels."""
     n, some, tall, wide = wide_lanes(sums.cells), numbers.last - numbers.first, rows, numbers.last - numbers.first

@@ -111,8 +111,12 @@ def pairs(one: Pass, gather: Gather, whole: Gather, height: int, in_place: bool,
 
 
 def is_turned(rows: int, pixels: int, itemsize: int) -> bool:
-    """Whether tiles of so many rows and pixels take less time if they are turned around."""
-    return 1.02 * tile_time(pixels, rows, itemsize) < tile_time(rows, pixels, itemsize)
+    """Whether tiles of so many rows and pixels take less time if they are turned around.
+
+    They are turned back in squares of ROWS, of which a panel must be made: one of float64 in vectors of 16 bytes is not.
+    """
+    in_squares = plan.panel(itemsize) % ROWS == 0
+    return in_squares and 1.02 * tile_time(pixels, rows, itemsize) < tile_time(rows, pixels, itemsize)
 
 
 # --- all of it ---------------------------------------------------------------------------------------------------

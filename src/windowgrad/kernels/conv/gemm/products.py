@@ -47,7 +47,7 @@ from windowgrad.kernels.conv.gemm.told import BOXED, HEAD, IN_PLACE, Told
 from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces, put_pieces, real_pieces
 from windowgrad.kernels.conv.records import Finish, InAxes, OutAxes, Pieces, Range, Start
 from windowgrad.kernels.conv.share import leave_slot, take_slot
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, kernel, separate_helper
 from windowgrad.kernels.vector.masked import interval, load_some, one_by_one, store_some
 from windowgrad.kernels.vector.ops import address, later
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, least_of, most_of, wide_lanes
@@ -99,7 +99,7 @@ def pixels_of(told: Told, panel: int, length: int) -> Range:
     return Range(start + first, start + min(first + length, told.pixels))
 
 
-@helper
+@separate_helper
 def list_outputs(told: Told, axes: Axes, panels: Range, to: Scratch) -> None:
     """Where the pixels of some panels stand in y, and in x if they are read there."""
     lanes = wide_lanes(to.tile)
@@ -131,7 +131,7 @@ def fill_zeros(cells: Any, first: int, last: int) -> None:
         store_some(cells, i, zero, interval(0, min(lanes, last - i)))
 
 
-@helper
+@separate_helper
 def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, panels: Range, fresh: bool, to: Scratch) -> None:
     """The cells of so many channels that some panels meet; x begins with the first channel.
 
@@ -164,7 +164,7 @@ def copy_pixels(x: Matrix, told: Told, axes: Axes, channels: int, taps: Range, p
 # --- the products ------------------------------------------------------------------------------------------------
 
 
-@helper
+@separate_helper
 def multiply_block(
     x: Any,
     w: Any,

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from windowgrad.kernels.conv.pieces import copy_pieces, in_pieces
 from windowgrad.kernels.conv.records import InAxes, Pieces, Range, Sizes
 from windowgrad.kernels.conv.share import part_begin
-from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.jit import helper, kernel, separate_helper
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import address, later
 from windowgrad.kernels.vector.registers import ROWS, VECTORS, wide_lanes
@@ -47,7 +47,7 @@ class Panels(NamedTuple):
     columns: int
 
 
-@helper
+@separate_helper
 def turn_gradient(g: Matrix, image: int, pixels: Range, rows: Range, to: Any, panel: int) -> None:
     """Panels of rows of g, each `panel` cells: a row of them for each pixel. The next image of g is `image` cells further."""
     length, column, plane = VECTORS * wide_lanes(to), rows.first, g.step
@@ -90,7 +90,7 @@ def put_turned(gw: Matrix, tile: Any, rows: int, columns: int, fresh: bool) -> N
             gw.cells[at] = value if fresh else gw.cells[at] + value
 
 
-@helper
+@separate_helper
 def pack_rows(x: Matrix, numbers: Range, taps: int, stride: int, pieces: Pieces, to: Matrix) -> None:
     """Row i of `to`: the cells of the i-th of these numbers, each of which says a channel, a row of x, and one of its taps."""
     each = pieces.number // taps
@@ -101,7 +101,7 @@ def pack_rows(x: Matrix, numbers: Range, taps: int, stride: int, pieces: Pieces,
         copy_pieces(row, plane, 1, stride, Pieces(later(pieces.list, 3 * tap * each), each))
 
 
-@helper
+@separate_helper
 def multiply_panels(rows: Matrix, gradient: Panels, k: int, gw: Matrix, count: int, fresh: bool, tile: Any) -> None:
     """gw(column, row) = the sum over k of rows · gradient, or that added, for so many rows and all columns of the gradient."""
     lanes = wide_lanes(tile)
