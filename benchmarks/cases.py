@@ -156,6 +156,10 @@ SIGNALS = (
     ("3 s2 p1", Sliding((3,), 2, 1), (8, 16, 100_003)),
     ("64 s1", Sliding((64,), 1), (1, 2, 1 << 20)),
 )
+SHORT = (  # parts of a recording, and the end of a network for signals
+    ("adaptive 8", Adaptive((8,)), (1, 1, 160_000)),
+    ("global", Whole(1), (32, 16, 1000)),
+)
 LARGE = (
     ("4 s4", Sliding((4,), 4), (16, 1, 1 << 22)),
     ("3×3 s2 p1", Sliding((3, 3), 2, 1), (1, 1, 8192, 8192)),
@@ -180,9 +184,16 @@ def grid() -> Iterator[Case]:
         for op in OPS:
             for rule in ("forward", "backward", "both"):
                 yield Case(op, rule, name, geometry, shape)
+    for name, geometry, shape in SHORT:
+        for op in ("max", "avg"):
+            for rule in ("forward", "backward", "both") if isinstance(geometry, Whole) else ("forward",):  # JAX takes seconds
+                yield Case(op, rule, name, geometry, shape)
     for name, geometry, image in SLIDING[:3]:
         for rule in ("forward", "backward", "both"):
             yield Case("lp", rule, name, geometry, (32, *image))
+    for name, geometry, image in SLIDING[:2]:
+        for rule in ("forward", "both"):
+            yield Case("lp", rule, name, geometry, (1, *image), True)
     for name, geometry, image in SLIDING[:3]:
         for op in ("min", "masked max", "masked avg"):
             for rule in ("forward", "backward", "both"):
@@ -201,7 +212,9 @@ def grid() -> Iterator[Case]:
 
 def rules_of(op: str, geometry: Geometry, last: bool) -> tuple[str, ...]:
     """The tensors of PyTorch are measured where it has an operator of its own."""
-    if last or geometry.rank != 2:
+    if last:
+        return RULES[:3]
+    if geometry.rank != 2:
         return ("forward", "backward")
     return RULES[:3] if op == "smooth" else RULES
 

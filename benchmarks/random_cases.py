@@ -18,19 +18,24 @@ CHANNELS = (1, 3, 16, 32, 64, 96, 128, 192, 256)
 
 
 def drawn(count: int, seed: int) -> Iterator[Case]:
-    """`count` geometries and shapes with one operator each, forward, backward and both: three rows per case."""
+    """`count` geometries and shapes with one operator each, forward, backward and both: three rows per case.
+
+    A quarter of the images have their channels last, and one case in eight is of float64.
+    """
     rng = random.Random(seed)
     for _ in range(count):
         op = rng.choice(OPS)
         name, geometry, shape = draw_within(rng)
+        last = geometry.rank == 2 and shape[1] > 1 and rng.random() < 0.25
+        dtype = "float64" if rng.random() < 0.125 else "float32"
         for rule in RULES:
-            yield Case(op, rule, name, geometry, shape)
+            yield Case(op, rule, name, geometry, shape, last, dtype)
 
 
 def draw_within(rng: random.Random) -> tuple[str, Geometry, tuple[int, ...]]:
     """Drawn again, as a whole, until it fits."""
     while True:
-        rank = rng.choices((1, 2, 3), (1, 8, 1))[0]
+        rank = rng.choices((1, 2, 3), (2, 7, 1))[0]
         spatial = draw_image(rng, rank)
         name, geometry = draw_geometry(rng, rank)
         shape = (draw_batch(rng), draw_channels(rng), *spatial)
