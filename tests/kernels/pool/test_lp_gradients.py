@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import windowgrad as wg
 from support.exact import same_bits
 from windowgrad import dispatch
 from windowgrad.geometry import Adaptive, Global, Sliding
@@ -147,3 +148,14 @@ def test_a_norm_without_the_pooled_axes_has_a_gradient_in_every_layout(monkeypat
             assert same_bits(y, LP.forward(params, cells))
             assert same_bits(LP.forward(params, moved), y)
             assert same_bits(dispatch.run(LP, "vjp", params, moved, g[:, : cells.shape[1]], saved=saved)[0], right)
+
+
+@pytest.mark.parametrize("channels", [2, 8])
+@pytest.mark.parametrize("turned", [np.array, channels_last])
+def test_a_norm_past_the_greatest_number_is_infinite_without_a_warning_and_has_a_gradient(turned, channels, monkeypatch):
+    monkeypatch.setattr(dispatch, "READY", True)
+    x = turned(np.full((1, channels, 4, 4), 3e38, np.float32))
+    for _ in range(3):  # prepared in the second call
+        y, pull = wg.vjp(lambda x: wg.lp_pool2d(x, 2, 2), x)
+        assert np.isinf(y).all()
+        assert (pull(np.ones_like(y))[0] == 0.5).all()

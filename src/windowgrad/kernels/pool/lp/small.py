@@ -67,8 +67,7 @@ def finding(params: LpParams, shape: tuple[int, ...], dtype: np.dtype[Any]) -> R
         line, norms = x.ravel(), saved.ravel()
         if compute(line, norms, strange):
             settle(p, plan, line, norms, strange)
-            return narrowed(saved, dtype), saved
-        return saved.astype(dtype), saved
+        return narrowed(saved, dtype), saved
 
     return call
 
@@ -137,7 +136,7 @@ def finding_last(params: LpParams, x: Array) -> Ready | None:
         saved = new(out, WIDE)
         if compute(x.transpose(into).ravel(), saved.ravel(), NONE):
             return lp_saving(params, x)
-        return saved.astype(dtype).transpose(back), saved.transpose(back)
+        return narrowed(saved, dtype).transpose(back), saved.transpose(back)
 
     return call
 
