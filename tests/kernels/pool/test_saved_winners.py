@@ -20,6 +20,7 @@ from windowgrad.kernels.pool.max import (
     winner_pairs,
     winner_scatter,
     winner_strips,
+    winner_triples,
 )
 from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.runtime import threads
@@ -29,6 +30,19 @@ from windowgrad.params import TIES, MaxParams, MinParams
 SPEC = {op.name: op for op in MEANINGS}
 MAX, MIN = (OPS[name].facts.kernels() for name in ("max_pool", "min_pool"))
 INF, NAN = np.inf, np.nan
+
+IN_LINES = [
+    (Sliding((2, 2), 2), (2, 6, 32)),
+    (Sliding((2, 2), (3, 2)), (2, 8, 48)),
+    (Sliding((2,), 2), (3, 16)),
+    (Sliding((3, 3), 2, 1), (2, 7, 16)),
+    (Sliding((3, 3), 2, 1), (2, 6, 112)),
+    (Sliding((3,), 2, 1), (2, 96)),
+    (Sliding((3, 3), 2, ((1, 0), (1, 4))), (2, 6, 64)),
+    (Sliding((5, 3), 2, 1), (2, 6, 80)),
+    (Sliding((3, 3, 3), 2, 1), (2, 5, 4, 32)),
+]
+"""Rows of cells that fill lines of the caches."""
 
 GEOMETRIES = [
     (Sliding((2, 2), 2), (2, 3, 6, 20)),
@@ -84,6 +98,12 @@ GEOMETRIES = [
     (Sliding((5, 4), 1, 0, (1, 2)), (2, 3, 7, 9)),
     (Sliding((16,), 1, 7), (3, 40)),
     (Sliding((6, 1), 1), (2, 40, 33)),
+    (Sliding((3, 3), 2), (2, 7, 71)),
+    (Sliding((3, 3), 2, ((1, 1), (1, 0))), (2, 6, 33)),  # a cell behind the last window and behind whole vectors
+    (Sliding((3, 3), 2, ((1, 1), (0, 1))), (2, 6, 34)),
+    (Sliding((3,), 2, ((1, 5),)), (3, 30)),
+    (Sliding((3,), 2, 1), (2, 1)),
+    *IN_LINES,
 ]
 every_geometry = pytest.mark.parametrize(("geometry", "shape"), GEOMETRIES, ids=str)
 
@@ -294,7 +314,7 @@ def test_every_kernel_that_may_pay_gives_the_same_bits(geometry, shape):
     if winner_codes.are_pairs(codes):
         plans.append((winner_pairs.winner_pairs, winner_pairs.made(geometry, spatial), 0))
     if winner_codes.has_triples(codes):
-        plans.append((winner_near.winner_triples, winner_near.made(geometry, spatial), 0))
+        plans.append((winner_triples.winner_triples, winner_near.made(geometry, spatial), 0))
     for kernel, plan, parts in plans:
         gx = np.full(x.size, NAN, np.float32)
         kernel(saved.reshape(-1), g.reshape(-1), gx, plan, 0, planes * int(plan[parts]))
@@ -315,6 +335,34 @@ def test_runs_of_channels_are_paid_like_planes(geometry, shape, channels, dtype)
     gx = guarded(np.full((2, *spatial, channels), NAN, dtype), "end")
     winner_near.winner_runs(codes, gradients, gx.reshape(-1), plan, channels, 0, 2 * int(plan[0]))
     assert settled(np.moveaxis(gx, -1, 1)) == settled(in_order(MaxParams(geometry), x, g, saved, staged=False))
+
+
+@pytest.mark.parametrize(("geometry", "shape"), IN_LINES, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("at", ["start", "end"])
+@pytest.mark.parametrize("behind", [0, 1])
+def test_gradients_that_are_written_past_the_caches_are_the_same(monkeypatch, geometry, shape, dtype, at, behind):
+    """Where they begin in a line, and where they do not."""
+    (lead, spatial), rng = geometry.split(shape), np.random.default_rng(7)
+    x = drawn([0.0, 1.0, 2.0], shape, 1).astype(dtype)
+    _, saved = MAX.saving(MaxParams(geometry), x)
+    g = rng.standard_normal(saved.shape).astype(dtype)
+    monkeypatch.setattr(winner_pairs, "least_past", lambda: 0)
+    monkeypatch.setattr(winner_near, "least_past", lambda: 0)
+    pairs = winner_codes.are_pairs(winner_codes.codes_of(geometry, spatial))
+    kernel, made = (
+        (winner_pairs.winner_pairs, winner_pairs.made) if pairs else (winner_triples.winner_triples, winner_near.made)
+    )
+    plan, gx = made(geometry, spatial), guarded(np.full(x.size + behind, NAN, dtype), at)[behind:]
+    kernel(*(guarded(a.reshape(-1), at) for a in (saved, g)), gx, plan, 0, int(np.prod(lead)) * int(plan[0]))
+    assert settled(gx.reshape(shape)) == settled(in_order(MaxParams(geometry), x, g, saved))
+
+
+@every_geometry
+@pytest.mark.parametrize(("channels", "dtype"), [(16, np.float32), (48, np.float32), (8, np.float64), (24, np.float64)])
+def test_runs_that_are_written_past_the_caches_are_the_same(monkeypatch, geometry, shape, channels, dtype):
+    monkeypatch.setattr(winner_near, "least_past", lambda: 0)
+    test_runs_of_channels_are_paid_like_planes(geometry, shape, channels, dtype)
 
 
 SCATTERED = [(1 << 15, 4, 8192), (1 << 15, 4, 1), (1, 1, 8192), (40, 1, 1)]

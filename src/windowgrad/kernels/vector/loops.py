@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 
 from windowgrad.kernels.vector.shuffle import converted
-from windowgrad.kernels.vector.types import Vec, call, constant, first_lanes, kind, llvm, read, read_first, suffix, vec
+from windowgrad.kernels.vector.types import Vec, constant, first_lanes, kind, llvm, read, read_first, vec, write_some
 
 INT = ir.IntType(64)
 Combine = Callable[[Any, Any, Any], Any]
@@ -60,14 +60,8 @@ class Emitter:
 
     def store_first(self, a: tuple[Any, Any], i: Any, x: Any, count: Any) -> None:
         new = Vec(a[0].dtype, self.n)
-        align = ir.Constant(ir.IntType(32), new.dtype.bitwidth // 8)
-        arguments = [
-            converted(self.builder, x, self.v, new),
-            self.place(a, i, new),
-            align,
-            first_lanes(self.builder, new, count),
-        ]
-        call(self.builder, f"llvm.masked.store.{suffix(new)}.p0", ir.VoidType(), arguments)
+        x = converted(self.builder, x, self.v, new)
+        write_some(self.builder, x, self.place(a, i, new), first_lanes(self.builder, new, count), new)
 
     def place(self, a: tuple[Any, Any], i: Any, v: Vec) -> Any:
         return self.builder.bitcast(self.builder.gep(a[1], [i]), llvm(v).as_pointer())

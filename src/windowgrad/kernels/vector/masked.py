@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.registers import wide
-from windowgrad.kernels.vector.types import Vec, call, constant, llvm, pointer, read, spread, suffix
+from windowgrad.kernels.vector.types import Vec, call, constant, llvm, pointer, read, spread, suffix, write_some
 
 INDEX = ir.IntType(64)
 HUGE = 32
@@ -49,9 +49,7 @@ def write(context: Any, builder: Any, array_type: Any, array: Any, i: Any, value
 
 
 def write_masked(context: Any, builder: Any, array_type: Any, array: Any, i: Any, value: Any, mask: Any, v: Vec) -> None:
-    align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)
-    arguments = [value, pointer(context, builder, array_type, array, i, v), align, mask]
-    call(builder, f"llvm.masked.store.{suffix(v)}.p0", ir.VoidType(), arguments)
+    write_some(builder, value, pointer(context, builder, array_type, array, i, v), mask, v)
 
 
 def read_even(context: Any, builder: Any, array_type: Any, array: Any, i: Any, bits: Any, v: Vec) -> Any:

@@ -30,6 +30,7 @@ from windowgrad.kernels.vector.types import (
     spread,
     suffix,
     vec,
+    write_some,
 )
 
 # --- memory ------------------------------------------------------------------------------------------------------
@@ -115,9 +116,7 @@ def store_part(typing: Any, a: Any, i: Any, x: Any, n: Any) -> Any:
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         where = pointer(context, builder, signature.args[0], args[0], args[1], x)
-        align = ir.Constant(ir.IntType(32), a.dtype.bitwidth // 8)
-        arguments = [args[2], where, align, first_lanes(builder, x, args[3])]
-        call(builder, f"llvm.masked.store.{suffix(x)}.p0", ir.VoidType(), arguments)
+        write_some(builder, args[2], where, first_lanes(builder, x, args[3]), x)
         return context.get_dummy_value()
 
     return types.void(a, types.intp, x, types.intp), emit

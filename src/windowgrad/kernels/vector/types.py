@@ -101,6 +101,12 @@ def read_some(context: Any, builder: Any, array_type: Any, array: Any, i: Any, m
     return call(builder, f"llvm.masked.load.{suffix(v)}.p0", llvm(v), arguments)
 
 
+def write_some(builder: Any, x: Any, place: Any, mask: Any, v: Any) -> None:
+    """The lanes of `x` to this address where the mask is set; only what is set must be memory."""
+    align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)
+    call(builder, f"llvm.masked.store.{suffix(v)}.p0", ir.VoidType(), [x, place, align, mask])
+
+
 def first_lanes(builder: Any, v: Any, n: Any) -> Any:
     """The mask of the first n lanes."""
     lanes = ir.Constant(ir.VectorType(ir.IntType(64), v.lanes), list(range(v.lanes)))

@@ -9,9 +9,10 @@ from windowgrad.kernels.pool.max.winner_codes import are_few, are_near, are_pair
 from windowgrad.kernels.pool.max.winner_few import few_plan, winner_few
 from windowgrad.kernels.pool.max.winner_gather import winner_gather
 from windowgrad.kernels.pool.max.winner_grid import gather_plan
-from windowgrad.kernels.pool.max.winner_near import near_plan, winner_runs, winner_triples
+from windowgrad.kernels.pool.max.winner_near import near_plan, winner_runs
 from windowgrad.kernels.pool.max.winner_pairs import pair_plan, winner_pairs
 from windowgrad.kernels.pool.max.winner_scatter import scatter_plan, winner_scatter
+from windowgrad.kernels.pool.max.winner_triples import winner_triples
 
 
 def payment(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> tuple[Any, tuple[Any, ...], int]:

@@ -24,16 +24,20 @@ from windowgrad.geometry import Geometry
 from windowgrad.kernels.pool.max.winner_codes import Array, codes_of, outer_sum, pitches
 from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
+from windowgrad.kernels.runtime.last_cache import least_past
 from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, lanes, later
+from windowgrad.kernels.vector.past import fills_lines, put_past, settled
 from windowgrad.kernels.vector.types import Vec, constant, lane_order, llvm, read, spread
 
-HEAD = 5
+HEAD = 6
 """Numbers before the lists."""
 
 
 def pair_plan(geometry: Geometry, spatial: tuple[int, ...]) -> Array:
-    """(rows of cells, cells of a row, outputs of a row, outputs, padding before rows), outputs and first tap of each row."""
+    """(rows of cells, cells of a row, outputs of a row, outputs, padding before rows, from how many bytes on gradients are
+    written past the caches), outputs and first tap of each row.
+    """
     return kept(math.prod(spatial[:-1]), geometry, spatial)
 
 
@@ -47,17 +51,18 @@ def made(geometry: Geometry, spatial: tuple[int, ...]) -> Array:
         outputs.append(window * out)
         taps.append(tap // axis.step * name)
     rows = np.where(outer_sum(nobody) > 0, -1, outer_sum(outputs))
-    head = [len(rows), last.n, last.out, math.prod(a.out for a in axes), last.before]
+    head = [len(rows), last.n, last.out, math.prod(a.out for a in axes), last.before, least_past()]
     return np.concatenate([head, rows, outer_sum(taps)]).astype(np.int64)
 
 
 kept = keep(made)
 
 
-def expanding(double: int, half: int) -> Any:
+def expanding(double: int, half: int, past: bool = False) -> Any:
     """expand(codes, g, gx, tap, pairs): the cells of so many windows, at least as many as are expanded at a time.
 
-    Those are the lanes of a vector, or twice or half of them. The last ones are expanded together with some before them.
+    Those are the lanes of a vector, or twice or half of them. The last ones are expanded together with some before them. Past
+    the caches, the cells of as many windows as are expanded at a time fill a line, and pairs are a multiple of them.
     """
 
     @intrinsic
@@ -68,14 +73,22 @@ def expanding(double: int, half: int) -> Any:
             target, tap, pairs, part = (gx, args[2]), args[3], args[4], Vec(gx.dtype, n)
             few = Vec(types.Integer.from_bitwidth(codes.dtype.bitwidth, True), n)
             names = [spread(builder, builder.trunc(e.add(tap, side), llvm(few).element), n) for side in range(2)]
-            with e.whole_steps(pairs, n) as j:
-                some = read(context, builder, codes, args[0], j, few)
-                paid = builder.fadd(constant(part, 0.0), read(context, builder, g, args[1], j, part))
-                sides = [builder.select(builder.icmp_signed("==", some, name), paid, constant(part, 0.0)) for name in names]
+
+            def store(sides: list[Any], j: Any) -> None:
                 for first in (0, n):
                     mixed = builder.shuffle_vector(*sides, lane_order([i // 2 + n * (i % 2) for i in range(first, first + n)]))
                     place = e.place(target, e.add(j, j, first), part)
                     builder.store(mixed, place).align = part.dtype.bitwidth // 8
+
+            def store_line(sides: list[Any], j: Any) -> None:
+                mixed = builder.shuffle_vector(*sides, lane_order([i // 2 + n * (i % 2) for i in range(2 * n)]))
+                put_past(builder, mixed, e.place(target, e.add(j, j), Vec(gx.dtype, 2 * n)))
+
+            with e.whole_steps(pairs, n) as j:
+                some = read(context, builder, codes, args[0], j, few)
+                paid = builder.fadd(constant(part, 0.0), read(context, builder, g, args[1], j, part))
+                sides = [builder.select(builder.icmp_signed("==", some, name), paid, constant(part, 0.0)) for name in names]
+                (store_line if past else store)(sides, j)
             return context.get_dummy_value()
 
         index = types.intp
@@ -85,6 +98,7 @@ def expanding(double: int, half: int) -> Any:
 
 
 expand_many, expand_some, expand_few = expanding(2, 1), expanding(1, 1), expanding(1, 2)
+expand_past = expanding(1, 1, past=True)
 
 
 @helper
@@ -108,11 +122,12 @@ def expand_row(codes: Any, g: Any, gx: Any, tap: int, out: int, width: int) -> N
 @unrolled_kernel
 def winner_pairs(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) -> None:
     """gx = each gradient at its winner; rows of cells `first` to `last` of all planes."""
-    head = address(plan)
+    head, size = address(plan), gx.nbytes
     rows, width, out, before = head[0], head[1], head[2], head[4]
     outputs = later(head, HEAD)
     taps = later(outputs, rows)
     codes, g, gx = address(codes), address(g), address(gx)
+    past = size >= head[5] and before == 0 and width == 2 * out and fills_lines(gx, width)
     plane, i = first // rows, first % rows
     for row in range(first, last):
         if outputs[i] < 0:
@@ -124,7 +139,14 @@ def winner_pairs(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) 
                 cells[0] = 0
                 if some[0] == taps[i] + 1:
                     cells[0] += more[0]
-            expand_row(later(some, before), later(more, before), later(cells, before), taps[i], out - before, width - before)
+            if past:
+                expand_past(some, more, cells, taps[i], out)
+            else:
+                expand_row(
+                    later(some, before), later(more, before), later(cells, before), taps[i], out - before, width - before
+                )
         i += 1
         if i == rows:
             plane, i = plane + 1, 0
+    if past:
+        settled()
