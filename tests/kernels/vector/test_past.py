@@ -22,7 +22,7 @@ def copy_line(typing, x, y, past):
 
     def emit(context, builder, signature, args):
         e = Emitter(context, builder, x.dtype)
-        put(builder, read(context, builder, x, args[0], e.int(0), v), e.place((y, args[1]), e.int(0), v), 1, args[2])
+        put(builder, read(context, builder, x, args[0], e.int(0), v), e.place((y, args[1]), e.int(0), v), v, args[2])
         return context.get_dummy_value()
 
     return types.void(x, y, types.boolean), emit

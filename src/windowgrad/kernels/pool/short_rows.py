@@ -7,6 +7,9 @@ what is special about the last vector of a row is known once for all rows:
     cells         c c c c c c c c | c c c c          buffer    . v v v v v v v v | v v v v .      outputs    w w w w w w
                   c c c c c c c c | c c c c          (`.` is padding)
                   …
+
+Of arrays that stay in no cache, lines are asked for before they are read (`fold_rows.ahead_of`): 2×2 windows with a stride of 2
+on 32×1024×28×28 take 2.0 ms, without 4.9.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from windowgrad.kernels.pool.fold_rows import FRESH
 from windowgrad.kernels.pool.near_rows import Watch, put, reading, wide_emitter
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.window_spans import DIRECT
@@ -70,16 +74,18 @@ def parted(e: Emitter, size: Any, step: Any) -> None:
 
 
 def crossing(combine: Combine, watch: bool) -> Any:
-    """across(x, base, ptr, places, rows, width, absent, folded, pitch): row r of `folded` = the rows that output row r sees.
+    """across(x, base, ptr, places, rows, width, absent, folded, pitch, ahead): row r of `folded` = the rows that output row r
+    sees.
 
-    Rows of `folded` are `pitch` numbers apart; where there is no cell, `absent` stands for it. Arrays are addresses. Gives 0,
-    or if `watch`, whether a cell is NaN.
+    Rows of `folded` are `pitch` numbers apart; where there is no cell, `absent` stands for it. Arrays are addresses. `ahead` is
+    what `fold_rows.ahead_of` gives. Gives 0, or if `watch`, whether a cell is NaN.
     """
 
     @intrinsic
     def across(
-        typing: Any, x: Any, base: Any, ptr: Any, places: Any, rows: Any, width: Any, absent: Any, folded: Any, pitch: Any
-    ) -> Any:
+        typing: Any, x: Any, base: Any, ptr: Any, places: Any, rows: Any, width: Any, absent: Any, folded: Any, pitch: Any,
+        ahead: Any,
+    ) -> Any:  # fmt: skip
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e = wide_emitter(context, builder, x.dtype)
             nothing = spread(builder, context.cast(builder, args[6], absent, x.dtype), e.n)
@@ -96,6 +102,9 @@ def crossing(combine: Combine, watch: bool) -> Any:
                     to = e.add(e.mul(r, args[8]), i)
 
                     def some(count: int) -> None:
+                        with builder.if_then(e.less(e.int(0), args[9]), likely=False):
+                            for q in range(max(count - FRESH, 0), count):
+                                e.fetch((x, args[0]), e.add(args[1], e.cell((places, args[3]), e.add(low, q)), i, args[9]))
                         cells = [read(e.add(low, q), i, left)[0] for q in range(count)]
                         for a, b in zip(cells[::2], [*cells[1::2], cells[-1]], strict=False):
                             look(a, b)
@@ -119,7 +128,7 @@ def crossing(combine: Combine, watch: bool) -> Any:
             return seen.bits()
 
         whole = types.intp
-        return whole(x, whole, ptr, places, whole, whole, absent, folded, whole), emit
+        return whole(x, whole, ptr, places, whole, whole, absent, folded, whole, whole), emit
 
     return across
 

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 
 from windowgrad.kernels.vector.shuffle import converted
-from windowgrad.kernels.vector.types import Vec, constant, first_lanes, kind, llvm, read, read_first, vec, write_some
+from windowgrad.kernels.vector.types import Vec, constant, fetch, first_lanes, kind, llvm, read, read_first, vec, write_some
 
 INT = ir.IntType(64)
 Combine = Callable[[Any, Any, Any], Any]
@@ -62,6 +62,10 @@ class Emitter:
         new = Vec(a[0].dtype, self.n)
         x = converted(self.builder, x, self.v, new)
         write_some(self.builder, x, self.place(a, i, new), first_lanes(self.builder, new, count), new)
+
+    def fetch(self, a: tuple[Any, Any], i: Any) -> None:
+        """Asks for the line of a[i], which need not be memory."""
+        fetch(self.builder, self.builder.gep(a[1], [i]))
 
     def place(self, a: tuple[Any, Any], i: Any, v: Vec) -> Any:
         return self.builder.bitcast(self.builder.gep(a[1], [i]), llvm(v).as_pointer())

@@ -12,24 +12,37 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from windowgrad.kernels.vector.types import Vec, pointer
+
 LINE = 64
 """Bytes of a line of the caches."""
 
 
-def put_past(builder: Any, x: Any, place: Any) -> None:
-    """Stores a vector that fills whole lines past the caches."""
+def put_past(builder: Any, x: Any, place: Any, v: Vec) -> None:
+    """Stores a vector past the caches; it fills lines, or a part of one where others fill the rest."""
     stored = builder.store(x, place)
-    stored.align = LINE
+    stored.align = min(LINE, v.lanes * v.dtype.bitwidth // 8)
     stored.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
 
 
-def put(builder: Any, x: Any, place: Any, align: int, past: Any) -> None:
-    """Stores a vector; past the caches if `past` is true, and then it fills whole lines."""
+def put(builder: Any, x: Any, place: Any, v: Vec, past: Any) -> None:
+    """Stores a vector, as `put_past` does if `past` is true."""
     with builder.if_else(past) as (far, near):
         with far:
-            put_past(builder, x, place)
+            put_past(builder, x, place, v)
         with near:
-            builder.store(x, place).align = align
+            builder.store(x, place).align = v.dtype.bitwidth // 8
+
+
+@intrinsic
+def store_past(typing: Any, a: Any, i: Any, x: Any, past: Any) -> Any:
+    """a[i], a[i + 1], … = the lanes of x, of a's dtype; past the caches if `past` is true, where rows of `a` fill lines."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        put(builder, args[2], pointer(context, builder, a, args[0], args[1], x), x, args[3])
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp, x, types.boolean), emit
 
 
 @intrinsic

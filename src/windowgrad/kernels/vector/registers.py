@@ -15,7 +15,7 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from windowgrad.kernels.vector.shuffle import converted
-from windowgrad.kernels.vector.types import Vec, call, constant, read, read_first
+from windowgrad.kernels.vector.types import Vec, constant, fetch, read, read_first
 
 
 def registers(features: str) -> tuple[int, int, int]:
@@ -58,9 +58,7 @@ def fetch_line(typing: Any, a: Any, i: Any) -> Any:
     """Brings the line of a[i] into the nearest cache. What is no memory is left alone."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        to_read, near, data = (ir.IntType(32)(n) for n in (0, 3, 1))
-        place = builder.bitcast(builder.gep(args[0], [args[1]]), ir.IntType(8).as_pointer())
-        call(builder, "llvm.prefetch.p0", ir.VoidType(), [place, to_read, near, data])
+        fetch(builder, builder.gep(args[0], [args[1]]))
         return context.get_dummy_value()
 
     return types.void(a, types.intp), emit

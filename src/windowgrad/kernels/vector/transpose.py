@@ -90,6 +90,8 @@ def _planes(name: str, doc: str, out: bool, masked: bool = False) -> Any:
                     rows = [read(context, builder, x, source, e.add(cells, at), v=v) for at in near]
                 else:
                     rows = [load(context, builder, x, source, e.add(planes, at), v=v) for at in far]
+                    for at in far:  # of the planes behind these
+                        e.fetch((x, source), e.add(planes, at, e.mul(size, e.n)))
                     rows = kept(load, rows, c) if masked else rows
                 for row, one, other in zip(turned(builder, rows, v), near, far, strict=True):
                     if out:

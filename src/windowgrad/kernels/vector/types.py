@@ -107,6 +107,13 @@ def write_some(builder: Any, x: Any, place: Any, mask: Any, v: Any) -> None:
     call(builder, f"llvm.masked.store.{suffix(v)}.p0", ir.VoidType(), [x, place, align, mask])
 
 
+def fetch(builder: Any, place: Any) -> None:
+    """Brings the line of an address into the nearest cache. What is no memory is left alone."""
+    to_read, near, data = (ir.IntType(32)(n) for n in (0, 3, 1))
+    place = builder.bitcast(place, ir.IntType(8).as_pointer())
+    call(builder, "llvm.prefetch.p0", ir.VoidType(), [place, to_read, near, data])
+
+
 def first_lanes(builder: Any, v: Any, n: Any) -> Any:
     """The mask of the first n lanes."""
     lanes = ir.Constant(ir.VectorType(ir.IntType(64), v.lanes), list(range(v.lanes)))

@@ -119,7 +119,10 @@ class Folds(NamedTuple):
     """The intrinsics for a power."""
 
     columns: Any
-    """columns(x, base, rows, width, sums, at, told): sums[at:] = of each column of the `Rows` of x the sum of its powers."""
+    """columns(x, base, rows, width, sums, at, ahead, told): sums[at:] = of each column of the `Rows` of x the sum of powers.
+
+    `ahead` is what `fold_rows.ahead_of` gives.
+    """
     roots: Any
     """roots(x, sums, y, at, out, told): y[at:] = the norms of windows by their sums, `out` of them. Says what was `found`."""
     windows: Any
@@ -134,9 +137,9 @@ class Folds(NamedTuple):
 
 def folds(power: Power) -> Folds:
     @intrinsic
-    def columns(typing: Any, x: Any, base: Any, rows: Any, width: Any, sums: Any, at: Any, told: Any) -> Any:
+    def columns(typing: Any, x: Any, base: Any, rows: Any, width: Any, sums: Any, at: Any, ahead: Any, told: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            w = Writer(power, context, builder, x.dtype, args[6])
+            w = Writer(power, context, builder, x.dtype, args[7])
             e, source, target = w.e, (x, args[0]), (sums, args[4])
             places, low, high = w.parts(args[2])
 
@@ -148,6 +151,9 @@ def folds(power: Power) -> Folds:
 
                 def write(i: Any, left: Any) -> None:
                     total = constant(e.v, 0.0)
+                    with builder.if_then(e.less(e.int(0), args[6]), likely=False):
+                        for start in starts:
+                            e.fetch(source, e.add(start, i, args[6]))
                     for start in starts:
                         total = w.added(w.load(source, e.add(start, i), left), total)
                     w.store(target, e.add(args[5], i), total, left)
@@ -167,7 +173,7 @@ def folds(power: Power) -> Folds:
             e.by_number(builder.sub(high, low), COUNTS, of_known, of_any)
             return context.get_dummy_value()
 
-        return types.void(x, INT, rows, INT, sums, INT, told), emit
+        return types.void(x, INT, rows, INT, sums, INT, INT, told), emit
 
     @intrinsic
     def roots(typing: Any, x: Any, sums: Any, y: Any, at: Any, out: Any, told: Any) -> Any:

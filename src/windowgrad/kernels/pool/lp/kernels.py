@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from windowgrad.kernels.pool.fold_rows import ahead_of
 from windowgrad.kernels.pool.lane_groups import groups_of, hand_out
 from windowgrad.kernels.pool.lp.folds import folds
 from windowgrad.kernels.pool.lp.powers import POWERS
@@ -69,6 +70,7 @@ def made(p: int) -> Kernels:
             line, windows, size = unpacked(plan)
             taps, step, stride, seen = line.taps, line.step, line.stride, False
             space, totals = np.zeros(buffer_size(line, size, 8), np.float64), np.empty(size + 8, np.float64)
+            ahead = ahead_of(x, line, windows)
             x, y, buffer, sums, nothing = address(x), address(y), address(space), address(totals), 0.0
             refill, direct = size < line.out or (many and uses_up(taps)), is_unchanged(line)
             piece = piece_at(first, size, line, windows)
@@ -82,7 +84,7 @@ def made(p: int) -> Kernels:
                         fill(buffer, 0, left + shift, 0)
                         fill(buffer, right + shift, padding_end(line, piece, right + shift), 0)
                     target, to = (sums, 0) if direct else (buffer, left + shift)
-                    columns(x, piece.base + left, rows, right - left, target, to, told)
+                    columns(x, piece.base + left, rows, right - left, target, to, ahead, told)
                     if taps == 0:
                         unlike(buffer, piece.low, sums, out, windows, nothing)
                     elif not direct:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.pool.few_channels import thinning
-from windowgrad.kernels.pool.fold_rows import is_far
+from windowgrad.kernels.pool.fold_rows import ahead_of
 from windowgrad.kernels.pool.max.rows import fold, has_negative_zero, has_zero, look_again
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import fill, next_piece, piece_at
@@ -29,7 +29,7 @@ def max_few_channels(x: Any, y: Any, least: Any, plan: Any, first: int, last: in
     out, before, holes, reach = line.out, line.before, False, (line.taps - 1) * line.step
     space = np.full(2 * out + reach + 3 * lanes(x), least, x.dtype)
     right = min(line.width, 2 * out - line.run + reach - before)  # cells that windows reach
-    far = is_far(x)
+    ahead = ahead_of(x, line, windows)
     x, y, buffer = address(x), address(y), address(space)
     for j in range(out):
         holes |= windows.count[j] == 0
@@ -39,7 +39,7 @@ def max_few_channels(x: Any, y: Any, least: Any, plan: Any, first: int, last: in
         if rows.low == rows.high or right <= 0:
             fill(y, at, at + out, 0)
         else:
-            strange = anywhere(fold(x, piece.base, rows, right, buffer, before, far))
+            strange = anywhere(fold(x, piece.base, rows, right, buffer, before, ahead))
             thin(buffer, y, at, out, line.run, line.taps, line.step)
             if strange or (has_zero(y, at, out) and has_negative_zero(x, piece.base, rows, right)):
                 look_again(x, y, piece, strange, windows)

@@ -98,11 +98,11 @@ def greatest_along(
     if row < 0 or row >= axis.n or left >= right:
         fill(to, at, at + out, least)
     elif is_unchanged(line):
-        fold(x, base + left, rows_of(windows, 0), out, to, at, False)
+        fold(x, base + left, rows_of(windows, 0), out, to, at, -1)
     else:
         fill(buffer, 0, left + shift, least)
         fill(buffer, right + shift, padding_end(line, piece, right + shift), least)
-        strange = anywhere(fold(x, base + left, rows_of(windows, 0), right - left, buffer, left + shift, False))
+        strange = anywhere(fold(x, base + left, rows_of(windows, 0), right - left, buffer, left + shift, -1))
         spans(buffer, 0, to, at, out, line.taps, line.step, line.stride)
         if strange or (has_zero(to, at, out) and has_negative_zero(x, base + left, rows_of(windows, 0), right - left)):
             look_again(x, to, piece, strange, windows)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.pool.fold_rows import folding, is_far
+from windowgrad.kernels.pool.fold_rows import ahead_of, folding
 from windowgrad.kernels.pool.one_by_one import winner
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import buffer_size, fill, is_unchanged, next_piece, padding_end, piece_at, seen_by
@@ -158,7 +158,7 @@ def top_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> No
     taps, step, stride = line.taps, line.step, line.stride
     lone, holes = taps == 0 and windows.plane == line.width, False  # of a plane that is one row, cells are read in place
     space = np.full(lanes(x) if lone else buffer_size(line, size, lanes(x)), least, x.dtype)
-    far = is_far(x)
+    ahead = ahead_of(x, line, windows)
     x, y, buffer = address(x), address(y), address(space)
     refill, direct = size < line.out or uses_up(taps), is_unchanged(line)
     for j in range(line.out):
@@ -177,7 +177,7 @@ def top_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> No
             if lone:
                 strange = in_place(x, piece.base, y, at, out, windows, buffer)
             else:
-                strange = anywhere(fold(x, piece.base + left, rows, right - left, target, to, far))
+                strange = anywhere(fold(x, piece.base + left, rows, right - left, target, to, ahead))
                 if taps == 0:
                     unlike(buffer, y, at, out, windows)
                 elif not direct:

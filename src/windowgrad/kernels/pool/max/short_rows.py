@@ -17,6 +17,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from windowgrad.kernels.pool.fold_rows import ahead_of
 from windowgrad.kernels.pool.max.rows import has_negative_zero, look_again
 from windowgrad.kernels.pool.near_rows import Watch, is_near, put, wide_emitter
 from windowgrad.kernels.pool.packed import Rows, unpacked
@@ -75,13 +76,14 @@ def look_at_plane(x: Any, y: Any, base: int, at: int, everywhere: bool, line: An
 
 class Tops(NamedTuple):
     """Rows of a plane that were compared, `some` at a time and `pitch` numbers apart, with padding beside them; `holes` as
-    `has_holes`.
+    `has_holes`, `ahead` as `ahead_of`.
     """
 
     rows: Any
     pitch: int
     some: int
     holes: bool
+    ahead: int
 
 
 @helper
@@ -99,7 +101,7 @@ def has_holes(line: Any, windows: Any) -> Any:
 def room_for_tops(line: Any, windows: Any, n: int, least: Any, x: Any) -> Any:
     """(memory that must live as long, `Tops`): full of padding."""
     space, rows, pitch, some = room_for_rows(line, windows, n, least, x)
-    return space, Tops(rows, pitch, some, has_holes(line, windows))
+    return space, Tops(rows, pitch, some, has_holes(line, windows), ahead_of(x, line, windows))
 
 
 @helper
@@ -108,7 +110,8 @@ def top_plane(x: Any, base: int, y: Any, at: int, least: Any, tops: Any, everyth
     out, pitch, nan, zeros = line.out, tops.pitch, 0, 0
     for r in range(0, windows.rows, tops.some):
         rows, ptr, to = min(tops.some, windows.rows - r), later(windows.ptr, r), later(y, at + r * out)
-        nan |= tops_across(x, base, ptr, windows.places, rows, line.width, least, later(tops.rows, line.before), pitch)
+        folded = later(tops.rows, line.before)
+        nan |= tops_across(x, base, ptr, windows.places, rows, line.width, least, folded, pitch, tops.ahead)
         if line.stride == 1:
             zeros |= side_by_side(tops.rows, pitch, rows, line.taps, line.step, to, out)
         else:

@@ -103,7 +103,7 @@ def collecting(double: int) -> Any:
                 return builder.select(won, builder.fadd(total, read(context, builder, g, args[1], at, part)), total)
 
             def store(total: Any, j: Any) -> None:
-                put(builder, total, e.place((gx, args[2]), j, part), part.dtype.bitwidth // 8, args[7])
+                put(builder, total, e.place((gx, args[2]), j, part), part, args[7])
 
             def known(number: int) -> None:
                 entries = [entry(e.int(k)) for k in range(number)]

@@ -82,7 +82,8 @@ def expanding(double: int, half: int, past: bool = False) -> Any:
 
             def store_line(sides: list[Any], j: Any) -> None:
                 mixed = builder.shuffle_vector(*sides, lane_order([i // 2 + n * (i % 2) for i in range(2 * n)]))
-                put_past(builder, mixed, e.place(target, e.add(j, j), Vec(gx.dtype, 2 * n)))
+                line = Vec(gx.dtype, 2 * n)
+                put_past(builder, mixed, e.place(target, e.add(j, j), line), line)
 
             with e.whole_steps(pairs, n) as j:
                 some = read(context, builder, codes, args[0], j, few)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.pool.fold_rows import is_far
+from windowgrad.kernels.pool.fold_rows import ahead_of
 from windowgrad.kernels.pool.max.rows import fold, top_along
 from windowgrad.kernels.pool.max.winner_search import are_slid, unpacked_names
 from windowgrad.kernels.pool.max.winner_strips import strip_of
@@ -87,7 +87,7 @@ def winner_tops(x: Any, y: Any, found: Any, least: Any, packed: Any, strips: Any
     """y and found = the value and the name of each winner, 0 and `none` if there is none; y may be empty."""
     line, windows, _ = unpacked(plan)
     names, wanted, n = unpacked_names(packed, windows.rows, line.out), len(y) > 0, lanes(x)
-    space, count, far = np.empty(line.width + n, x.dtype), len(strips), is_far(x)
+    space, count, ahead = np.empty(line.width + n, x.dtype), len(strips), ahead_of(x, line, windows)
     x, y, found, buffer, strips = address(x), address(y), address(found), address(space), address(strips)
     for job in range(first, last):
         p, strip = job // count, strip_of(strips, job % count)
@@ -96,7 +96,7 @@ def winner_tops(x: Any, y: Any, found: Any, least: Any, packed: Any, strips: Any
             rows = rows_of(windows, row)
             at, to = p * names.plane + names.starts[row], (p * windows.rows + row) * line.out
             some = rows.low < rows.high
-            strange = some and anywhere(fold(x, base, rows, line.width, buffer, 0, far))
+            strange = some and anywhere(fold(x, base, rows, line.width, buffer, 0, ahead))
             for j in range(line.out):
                 start, cells = windows.start[j], windows.count[j]
                 if not some or cells == 0:

@@ -49,7 +49,7 @@ def collect(
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         e = Emitter(context, builder, gx.dtype)
-        n, size = 2 * e.n, gx.dtype.bitwidth // 8
+        n = 2 * e.n
         part, few = Vec(gx.dtype, n), Vec(types.Integer.from_bitwidth(codes.dtype.bitwidth, True), n)
         zero, (count, out, width, past) = constant(part, 0.0), args[5:]
 
@@ -84,10 +84,10 @@ def collect(
                 cell = e.add(e.mul(j, 2), k)
                 place, left = e.place((gx, args[2]), cell, part), builder.sub(width, cell)
                 if whole:
-                    put(builder, mixed, place, size, past)
+                    put(builder, mixed, place, part, past)
                     continue
                 with builder.if_then(builder.icmp_signed(">=", left, e.int(n))):
-                    put(builder, mixed, place, size, past)
+                    put(builder, mixed, place, part, past)
                 with builder.if_then(builder.and_(e.less(left, n), builder.icmp_signed(">", left, e.int(0)))):
                     write_some(builder, mixed, place, first_lanes(builder, part, left), part)
 

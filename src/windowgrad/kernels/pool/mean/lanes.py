@@ -81,7 +81,7 @@ def add_windows(taken: Any, rows: Any, line: Any, windows: Any, buffer: Any, sum
     n = lanes(sums)
     step = windows.step * n
     if rows.low < rows.high:
-        fold(taken, 0, rows, line.width * n, buffer, 0, False)
+        fold(taken, 0, rows, line.width * n, buffer, 0, -1)
     for j in range(line.out):
         total, i = splat(sums, 0), windows.start[j] * n
         for _ in range(windows.count[j] if rows.low < rows.high else 0):

@@ -89,11 +89,11 @@ def sums_along(x: Any, row: int, stint: Any, axis: Any, line: Any, windows: Any,
     if row < 0 or row >= axis.n or left >= right:
         fill(to, at, at + out, 0)
     elif is_unchanged(line):
-        fold(x, base + left, rows_of(windows, 0), out, to, at, False)
+        fold(x, base + left, rows_of(windows, 0), out, to, at, -1)
     else:
         fill(buffer, 0, left + shift, 0)
         fill(buffer, right + shift, padding_end(line, piece, right + shift), 0)
-        fold(x, base + left, rows_of(windows, 0), right - left, buffer, left + shift, False)
+        fold(x, base + left, rows_of(windows, 0), right - left, buffer, left + shift, -1)
         spans(buffer, 0, to, at, out, line.taps, line.step, line.stride)
 
 

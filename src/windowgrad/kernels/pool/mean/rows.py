@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from windowgrad.kernels.pool.fold_rows import folding, is_far
+from windowgrad.kernels.pool.fold_rows import ahead_of, folding
 from windowgrad.kernels.pool.packed import Rows, rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import (
@@ -113,7 +113,7 @@ def forward_kernel(many: bool) -> Any:
         n, divided_by, lone = lanes(zero), 0.0, taps == 0 and windows.plane == line.width  # one row: cells are read in place
         space, nothing = np.zeros(0 if lone else buffer_size(line, size, n), zero.dtype), np.zeros(1, zero.dtype)[0]
         totals, divisors, divided_from = np.zeros(size + n, zero.dtype), np.ones(size + n, zero.dtype), 0
-        far = is_far(x)
+        ahead = ahead_of(x, line, windows)
         x, y, buffer, sums, by = address(x), address(y), address(space), address(totals), address(divisors)
         row_divisor, col_divisor = address(row_divisor), address(col_divisor)
         refill, direct = size < line.out or (many and uses_up(taps)), is_unchanged(line)
@@ -131,7 +131,7 @@ def forward_kernel(many: bool) -> Any:
                 if lone:
                     unlike(x, piece.base, sums, out, windows, nothing)
                 else:
-                    fold(x, piece.base + left, rows, right - left, target, to, far)
+                    fold(x, piece.base + left, rows, right - left, target, to, ahead)
                 if taps == 0 and not lone:
                     unlike(buffer, piece.low, sums, out, windows, nothing)
                 elif not direct and not lone:
@@ -185,7 +185,7 @@ def add_outputs(g: Any, base: int, rows: Any, row_divisor: Any, by: Any, out: in
         divisor, alike = row_divisor[places[low] // out], low + 1
         while alike < rows.high and row_divisor[places[alike] // out] == divisor:
             alike += 1
-        fold(g, base, Rows(places, low, alike), out, buffer, 0, False)
+        fold(g, base, Rows(places, low, alike), out, buffer, 0, -1)
         j = 0
         while j < out:
             store(total, j, load(total, j) + load(buffer, j) / (load(by, j) * splat(total, divisor)))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windowgrad.kernels.pool.few_channels import RUNS, thinning
-from windowgrad.kernels.pool.fold_rows import is_far
+from windowgrad.kernels.pool.fold_rows import ahead_of
 from windowgrad.kernels.pool.mean.rows import add_outputs, alike_after, copy_row, divide, fold, spans, spread_out, sum_again
 from windowgrad.kernels.pool.packed import Rows, unpacked
 from windowgrad.kernels.pool.plan import Plan
@@ -141,7 +141,7 @@ def add_columns(x: Any, at: int, rows: Any, columns: int, run: int, buffer: Any,
     done = 0
     while done < columns:
         some = min(room, columns - done)
-        fold(x, at + done * run, rows, some * run, buffer, 0, False)
+        fold(x, at + done * run, rows, some * run, buffer, 0, -1)
         for t in range(some):
             c = 0
             while c < run:
@@ -163,7 +163,7 @@ def mean_runs(
     places = np.empty(windows.ptr[windows.rows], np.int64)
     for q in range(len(places)):
         places[q] = windows.places[q] * run
-    far = is_far(x)
+    ahead = ahead_of(x, line, windows)
     x, y, buffer, sums, by = address(x), address(y), address(space), address(totals), address(divisors)
     row_divisor, col_divisor = address(row_divisor), address(col_divisor)
     paired = in_pairs(taps, step, stride)
@@ -182,7 +182,7 @@ def mean_runs(
         else:
             fill(buffer, 0, (left + shift) * run, 0)
             fill(buffer, (right + shift) * run, span(line, outputs) * run, 0)
-            fold(x, piece.base + left * run, rows, (right - left) * run, buffer, (left + shift) * run, far)
+            fold(x, piece.base + left * run, rows, (right - left) * run, buffer, (left + shift) * run, ahead)
             runs = Runs(1, outputs * run, run, taps, step * run)
             if stride > 1:
                 runs = Runs(outputs, run, stride * run, taps, step * run)

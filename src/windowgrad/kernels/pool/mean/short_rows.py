@@ -19,6 +19,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from windowgrad.kernels.pool.fold_rows import ahead_of
 from windowgrad.kernels.pool.mean.rows import sum_again
 from windowgrad.kernels.pool.near_rows import Watch, is_near, put, wide_emitter
 from windowgrad.kernels.pool.packed import rows_of, unpacked
@@ -110,6 +111,7 @@ def mean_short(x: Any, y: Any, row_divisor: Any, col_divisor: Any, plan: Any, fi
     n, rows, out = wide_lanes(x), windows.rows, line.out
     space, buffer, pitch, some = room_for_rows(line, windows, n, 0, x)
     divisors, starts = room_for_divisors(row_divisor, col_divisor, rows, out, n, x)
+    ahead = ahead_of(x, line, windows)
     x, y, row_divisor, col_divisor = address(x), address(y), address(row_divisor), address(col_divisor)
     by, begins = address(divisors), address(starts)
     for p in range(first, last):
@@ -117,7 +119,7 @@ def mean_short(x: Any, y: Any, row_divisor: Any, col_divisor: Any, plan: Any, fi
         for r in range(0, rows, some):
             many, at = min(some, rows - r), (p * rows + r) * out
             ptr, begin = later(windows.ptr, r), later(begins, r)
-            sums_across(x, base, ptr, windows.places, many, line.width, 0.0, later(buffer, line.before), pitch)
+            sums_across(x, base, ptr, windows.places, many, line.width, 0.0, later(buffer, line.before), pitch, ahead)
             if line.stride == 1:
                 strange |= side_by_side(buffer, pitch, many, line.taps, line.step, by, begin, later(y, at), out)
             else:

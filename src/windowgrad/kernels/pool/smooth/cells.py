@@ -41,6 +41,7 @@ from windowgrad.kernels.arrays import Array
 from windowgrad.kernels.pool.kept import is_kept, kept, kept_part
 from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.runtime.last_cache import least_past
 from windowgrad.kernels.vector.exp_log import (
     LN2,
     LOG2_E,
@@ -64,7 +65,7 @@ from windowgrad.kernels.vector.ops import (
     store_part,
     subtract,
 )
-from windowgrad.kernels.vector.registers import load_wide, load_wide_as, wide_lanes
+from windowgrad.kernels.vector.registers import fetch_line, load_wide, load_wide_as, wide_lanes
 from windowgrad.kernels.vector.shuffle import bits, convert, masked
 
 FURTHEST = 480.0
@@ -79,22 +80,29 @@ BETA, REACH, EXPONENT, INVERSE, NARROW_REACH, POWER, POWER_REST, NARROW_INVERSE,
 EXPONENT_LOST, INVERSE_LOST = 11, 12
 """What a kernel is told of β, by its place in `scale_of`."""
 
+PAST = 13
+"""The place of the bytes from which on gradients are written past the caches."""
+
+AHEAD = 2048
+"""How many cells before they are weighed their lines are asked for."""
+
 
 @lru_cache(maxsize=256)
 def scale_of(beta: float) -> Array:
     """β, how far a cell may be from the middle, log2(e)·β, 1/β; then for narrow planes how far, and log2(e)·β, 1/β and
-    log(2)/β as sums of two float32; last what log2(e)·β and 1/β have lost as float64."""
+    log(2)/β as sums of two float32; then what log2(e)·β and 1/β have lost as float64, and what is told of the machine."""
+    past = float(least_past())
     with np.errstate(all="ignore"):
         exponent, inverse = beta * LOG2_E, float(1 / np.float64(beta))
     if not (math.isfinite(exponent) and math.isfinite(inverse)):
-        return np.array([beta, -1.0, 0.0, 0.0, -1.0, *[0.0] * 8])  # nothing is within reach
+        return np.array([beta, -1.0, 0.0, 0.0, -1.0, *[0.0] * 8, past])  # nothing is within reach
     exact = Fraction(beta) * (Fraction(LOG2_E) + Fraction(LOG2_E_LOST))
     lost = float(exact - Fraction(exponent)), float(1 / Fraction(beta) - Fraction(inverse))
     wide = beta, min(FURTHEST / abs(beta), LARGEST_FLOAT), exponent, inverse
     if not LEAST_NARROW <= abs(beta) <= MOST_NARROW:
-        return np.array([*wide, -1.0, *[1.0] * 6, *lost])
+        return np.array([*wide, -1.0, *[1.0] * 6, *lost, past])
     narrow = NARROW / abs(beta), *two_floats(exponent), *two_floats(inverse), *two_floats(LN2 / beta)
-    return np.array([*wide, *narrow, *lost])
+    return np.array([*wide, *narrow, *lost, past])
 
 
 def two_floats(value: float) -> tuple[float, float]:
@@ -129,6 +137,7 @@ def weigh_plane(x: Any, e: Any, size: int, middle: float, by: Any, mask: Any, st
     while i + wide_lanes(e) <= size:
         one_by_one()
         cells = load_wide_as(x, i, e)
+        fetch_line(x, i + AHEAD)
         gap = kept(subtract(cells, splat(cells, middle)), mask, start + i)
         store(e, i, kept(weights(x, gap, by), mask, start + i))
         worst_wide = larger(worst_wide, masked(bits(gap), MAGNITUDE))
@@ -154,6 +163,7 @@ def weigh_wide(x: Any, e: Any, size: int, by: Any, mask: Any, start: int) -> Any
     while i + n <= size:
         one_by_one()
         cells = kept(load_wide(x, i), mask, start + i)
+        fetch_line(x, i + AHEAD)
         worst = larger(worst, masked(bits(cells), NARROW_MAGNITUDE))
         store(e, i, convert(kept(narrow_weight(cells, power, rest), mask, start + i), e))
         i += n

@@ -15,13 +15,14 @@ import numpy as np
 
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import clear
-from windowgrad.kernels.pool.smooth.cells import weigh_around
+from windowgrad.kernels.pool.smooth.cells import PAST, weigh_around
 from windowgrad.kernels.pool.smooth.planes import ROOM, add_rows, most_rows, spans
 from windowgrad.kernels.pool.smooth.results import divide_narrow, divide_plane, some
 from windowgrad.kernels.pool.smooth.stride_two import two_apart_back
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import add, address, alive, lanes, later, load, multiply, splat, store, store_part
+from windowgrad.kernels.vector.past import settled
 from windowgrad.kernels.vector.registers import load_wide, wide_lanes
 from windowgrad.kernels.vector.shuffle import convert, mixed_high, mixed_low
 
@@ -129,7 +130,7 @@ def products(e: Any, spread: Any, count: int, gx: Any, at: int) -> None:
 
 
 @helper
-def never_back(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, apart: int, gx: Any, by: Any) -> Any:
+def never_back(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, apart: int, gx: Any, by: Any, large: Any) -> Any:
     """The `at_once` of windows that have none."""
     return False
 
@@ -155,11 +156,12 @@ def backward_kernel(along: Any, padded_rows: bool, at_once: Any = never_back) ->
         w = address(space)
         t, q, buffer, u = later(w, to_t), later(w, to_q), later(w, to_buffer), later(w, to_u)
         clear(buffer, 0, to_u - to_buffer + (rows * apart if padded_rows else 0))
+        large = gx.nbytes >= scale[PAST]
         x, g, gx, sums, by = address(x), address(g), address(gx), address(saved), address(scale)
         hard, in_place = 0, height == 1 and rows == 1 and windows.ptr[1] == 1  # the one row is seen as it is
         for p in range(first, last):
             given, pulled, total, found = later(x, p * size), later(g, p * plane), later(sums, p * plane), later(gx, p * size)
-            if at_once(line, windows, given, pulled, total, u, apart, found, by):
+            if at_once(line, windows, given, pulled, total, u, apart, found, by, large):
                 continue
             middle, is_narrow = weigh_around(given, w, size, by, len(pad) > 0, None, 0)
             sound = divide_narrow(pulled, total, q, plane) if is_narrow else divide_plane(pulled, total, q, plane)
@@ -173,6 +175,8 @@ def backward_kernel(along: Any, padded_rows: bool, at_once: Any = never_back) ->
                     add_rows(later(u, shift), seen, width, t, i * width)
             products(w, later(u, shift) if in_place else t, size, found, 0)
         alive(space)
+        if large:
+            settled()
         return hard
 
     return smooth_planes_back

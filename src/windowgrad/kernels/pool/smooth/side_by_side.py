@@ -25,7 +25,7 @@ import numpy as np
 from windowgrad.kernels.pool.kept import kept, kept_part, mask_start
 from windowgrad.kernels.pool.packed import unpacked
 from windowgrad.kernels.pool.plan import Plan
-from windowgrad.kernels.pool.smooth.cells import NARROW_MAGNITUDE, NARROW_REACH, POWER, POWER_REST
+from windowgrad.kernels.pool.smooth.cells import AHEAD, NARROW_MAGNITUDE, NARROW_REACH, PAST, POWER, POWER_REST
 from windowgrad.kernels.pool.smooth.results import NARROW_FINITE, narrow_values
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.exp_log import narrow_weight
@@ -46,14 +46,12 @@ from windowgrad.kernels.vector.ops import (
     store_part,
     subtract,
 )
+from windowgrad.kernels.vector.past import fills_lines, settled, store_past
 from windowgrad.kernels.vector.registers import aligned, fetch_line, load_wide, load_wide_as, load_wide_part, wide_lanes
 from windowgrad.kernels.vector.shuffle import bits, convert, even, load_half, load_half_part, masked, mixed_high, mixed_low, odd
 
 CELLS = 1024
 """Weights that are kept for the next step, about."""
-
-AHEAD = 2048
-"""How many cells before they are weighed their lines are asked for."""
 
 OUTPUTS = 1024
 """Sums whose logarithms are taken together, at least."""
@@ -169,8 +167,8 @@ def pair_values(x: Any, result: Any, scale: Any, plan: Any, mask: Any, which: An
 
 
 @helper
-def products(w: Any, share: Any, size: int, gx: Any) -> None:
-    """gx = weights times the shares of their windows, of so many cells."""
+def products(w: Any, share: Any, size: int, gx: Any, past: Any) -> None:
+    """gx = weights times the shares of their windows, of so many cells; written `past` the caches or not."""
     half = wide_lanes(share)
     for i in range(0, size, 2 * half):
         one_by_one()
@@ -178,8 +176,8 @@ def products(w: Any, share: Any, size: int, gx: Any) -> None:
         one = convert(multiply(load_wide_as(w, i, share), mixed_low(both, both)), gx)
         two = convert(multiply(load_wide_as(w, i + half, share), mixed_high(both, both)), gx)
         if i + 2 * half <= size:
-            store(gx, i, one)
-            store(gx, i + half, two)
+            store_past(gx, i, one, past)
+            store_past(gx, i + half, two, past)
         else:
             store_part(gx, i, one, size - i)
             store_part(gx, i + half, two, size - i - half)
@@ -193,7 +191,8 @@ def pair_gradients(x: Any, g: Any, result: Any, scale: Any, plan: Any, first: in
     piece, apart, many = shape_of(width, most, n)
     space, others = np.empty(many * most * apart + 2 * n, np.float32), np.empty(many * apart // 2 + 2 * n)
     w, q, by, places = aligned(address(space)), aligned(address(others)), address(scale), windows.places
-    x, g, gx, zeros = address(x), address(g), address(result), load_wide_part(x, 0, 0)
+    x, g, gx, zeros, large = address(x), address(g), address(result), load_wide_part(x, 0, 0), result.nbytes >= by[PAST]
+    past = large and fills_lines(gx, width)
     reach, largest = bits(splat(zeros, by[NARROW_REACH])), masked(bits(load_half_part(g, 0, 0, zeros)), 0)
     for p in range(first, last):
         for row in range(0, windows.rows, many):
@@ -219,7 +218,9 @@ def pair_gradients(x: Any, g: Any, result: Any, scale: Any, plan: Any, first: in
                     low, share = windows.ptr[r], later(q, (r - row) * apart // 2)
                     for k in range(windows.ptr[r + 1] - low):
                         at = later(w, ((r - row) * most + k) * apart)
-                        products(at, share, block.size, later(gx, p * size + places[low + k] + begin))
+                        products(at, share, block.size, later(gx, p * size + places[low + k] + begin), past)
     alive(space)
     alive(others)
+    if past:
+        settled()
     return 1 if anywhere(greater(largest, splat(largest, NARROW_FINITE))) else 0

@@ -18,6 +18,7 @@ from typing import Any
 from windowgrad.kernels.pool.packed import Line
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.smooth.cells import (
+    AHEAD,
     EXPONENT,
     EXPONENT_LOST,
     MAGNITUDE,
@@ -32,7 +33,8 @@ from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.exp_log import first_weight
 from windowgrad.kernels.vector.masked import one_by_one
 from windowgrad.kernels.vector.ops import add, anywhere, fma, greater, lanes, larger, later, splat, store
-from windowgrad.kernels.vector.registers import load_wide, wide_lanes
+from windowgrad.kernels.vector.past import fills_lines, store_past
+from windowgrad.kernels.vector.registers import fetch_line, load_wide, wide_lanes
 from windowgrad.kernels.vector.shuffle import bits, convert, load_half, masked, mixed
 
 PIECE = 2048
@@ -83,7 +85,7 @@ def quotients(out: int, rows: int, apart: int, g: Any, sums: Any, q: Any, is_nar
 
 
 @helper
-def spread_rows(line: Any, windows: Any, blank: int, x: Any, q: Any, gx: Any, by: Any, is_narrow: Any) -> Any:
+def spread_rows(line: Any, windows: Any, blank: int, x: Any, q: Any, gx: Any, by: Any, is_narrow: Any, past: Any) -> Any:
     """gx = the gradients of all rows of cells; says whether all are in reach. A row without windows has the q at `blank`."""
     n, width, places, cells = wide_lanes(x), line.width, windows.places, load_wide(x, 0)
     power, rest = (
@@ -97,6 +99,7 @@ def spread_rows(line: Any, windows: Any, blank: int, x: Any, q: Any, gx: Any, by
             one_by_one()
             i = min(i, width - n)  # the last ones once more
             cells = load_wide(x, at + i)
+            fetch_line(x, at + i + AHEAD)
             worst = larger(worst, masked(bits(cells), magnitude))
             odd, last = (i + line.before) % 2, MARGIN + (i + line.before) // 2  # the first cell is tap `odd` of that window
             one, two = taps(q, last + (places[low] if low < high else blank), odd, cells)
@@ -106,18 +109,23 @@ def spread_rows(line: Any, windows: Any, blank: int, x: Any, q: Any, gx: Any, by
                 one, two = add(one, more), add(two, more_of_two)
             weight = convert(first_weight(cells, power, rest), q)
             spread = mixed(one, two) if odd else mixed(two, one)
-            store(gx, at + i, convert(fma(weight, spread, splat(weight, 0.0)), gx))  # −0 becomes 0, as where zeros are added
+            found = fma(weight, spread, splat(weight, 0.0))  # −0 becomes 0, as where zeros are added
+            store_past(gx, at + i, convert(found, gx), past)
             i += n
     return not anywhere(greater(worst, bits(splat(cells, by[NARROW_REACH if is_narrow else REACH]))))
 
 
 @helper
-def two_apart_back(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, apart: int, gx: Any, by: Any) -> Any:
-    """gx = the gradients of a plane, if all of it is in reach and sound; says whether it is. q is memory for it."""
+def two_apart_back(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, apart: int, gx: Any, by: Any, large: Any) -> Any:
+    """gx = the gradients of a plane, if all of it is in reach and sound; says whether it is. q is memory for it.
+
+    `large` says that no cache has room for all gradients.
+    """
     is_narrow, rows, out, width = lanes(x) > lanes(by), windows.plane // line.out, line.out, line.width
     if width < wide_lanes(x):
         return False
     in_pieces = rows == 1 and windows.rows == 1 and windows.ptr[1] == 1
+    past = large and not in_pieces and fills_lines(gx, width)
     sound, pieces, left, first, last, room = True, (width + PIECE - 1) // PIECE if in_pieces else 1, 0, 0, out, apart
     for piece in range(1, pieces + 1):
         right = width if piece == pieces else piece * (width // pieces)
@@ -126,6 +134,6 @@ def two_apart_back(line: Any, windows: Any, x: Any, g: Any, sums: Any, q: Any, a
             room = MARGIN + max(last - first, (right + line.before) // 2 - first + 1)
         here = Line(right - left, max(0, last - first), 3, 2, left + line.before - 2 * first, 1, 1)
         sound = quotients(here.out, rows, room, later(g, first), later(sums, first), q, is_narrow) and sound
-        sound = spread_rows(here, windows, rows * room, later(x, left), q, later(gx, left), by, is_narrow) and sound
+        sound = spread_rows(here, windows, rows * room, later(x, left), q, later(gx, left), by, is_narrow, past) and sound
         left = right
     return sound

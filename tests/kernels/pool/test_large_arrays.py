@@ -1,0 +1,65 @@
+"""Arrays that no cache has room for: lines are asked for ahead, gradients written past the caches, and no bit changes."""
+
+import numpy as np
+import pytest
+
+import windowgrad as wg
+from support.bits import settled
+from windowgrad.geometry import Sliding
+from windowgrad.kernels.pool.fold_rows import CACHE
+from windowgrad.kernels.pool.smooth import cells
+from windowgrad.kernels.vector.past import LINE
+from windowgrad.ops import OPS
+from windowgrad.params import SmoothParams
+
+SMOOTH = OPS["smooth_max_pool"].facts.kernels()
+
+POOLS = {
+    "max": wg.max_pool2d,
+    "min": wg.min_pool2d,
+    "avg": wg.avg_pool2d,
+    "lp": lambda x, size, stride, padding=0: wg.lp_pool2d(x, 2, size, stride),
+    "smooth": lambda x, *window: wg.smooth_max_pool2d(x, *window, beta=2.0),
+}
+WINDOWS = [(2, 2), (3, 2, 1), (3, 3), (5, 2, 2), (3, 1, 1)]
+
+
+def large(plane, dtype, last):
+    """A little more than a cache has room for, with channels last or not."""
+    channels, itemsize = 16, np.dtype(dtype).itemsize
+    planes = -(-CACHE // (channels * plane[0] * plane[1] * itemsize)) + 1
+    x = np.random.default_rng(3).standard_normal((planes, channels, *plane)).astype(dtype)
+    x[0, 0, 0, 0], x[-1, -1, -1, -1], x[planes // 2, 3] = np.nan, -np.inf, -0.0
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
+
+
+@pytest.mark.parametrize("plane", [(7, 9), (15, 14), (29, 28), (60, 113), (30, 300)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("last", [False, True])
+def test_they_have_the_bits_of_their_halves(plane, dtype, last):
+    x = large(plane, dtype, last)
+    half = len(x) // 2
+    assert x.nbytes > CACHE > x[half:].nbytes
+    for name, pool in POOLS.items():
+        for window in WINDOWS if name in ("max", "avg") else WINDOWS[:2]:
+            whole = pool(x, *window)
+            assert settled(whole[:half]) == settled(pool(x[:half], *window)), (name, window)
+            assert settled(whole[half:]) == settled(pool(x[half:], *window)), (name, window)
+
+
+@pytest.mark.parametrize("shape", [(21, 8, 56, 32), (6, 8, 64, 112), (40, 16, 14, 48)], ids=str)
+@pytest.mark.parametrize("window", [(2, 2), (3, 2, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_smooth_gradients_past_the_caches_are_the_same(monkeypatch, shape, window, dtype):
+    rng, found = np.random.default_rng(4), []
+    params = SmoothParams(Sliding((window[0],) * 2, *window[1:]), 1.7)
+    x = rng.standard_normal(shape).astype(dtype)
+    y, saved = SMOOTH.forward(params, x), None
+    for least in (1 << 62, 0):
+        cells.scale_of.cache_clear()
+        monkeypatch.setattr(cells, "least_past", lambda least=least: least)
+        (gx,) = SMOOTH.vjp(params, x, y, saved)
+        assert gx.ctypes.data % LINE == 0
+        found.append(settled(gx))
+    cells.scale_of.cache_clear()
+    assert found[0] == found[1]
