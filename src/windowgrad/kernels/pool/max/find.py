@@ -82,7 +82,8 @@ def form_of(geometry: Geometry, shape: tuple[int, ...]) -> Form:
     p, codes = plan(geometry, spatial), codes_of(geometry, spatial)
     if codes.are_places:
         return "first"
-    if looks_at_taps(p) and not slides(p) and not (reduces_rows(p, lead[-1]) and (lead[-1] < SOME or looks_again(p))):
+    rows_first = reduces_rows(p, lead[-1]) and (lead[-1] < SOME or looks_again(p, math.prod(shape)))
+    if looks_at_taps(p) and not slides(p) and not rows_first:
         return "alone"
     if p.kernel == 0 or p.stride > 2:
         return "rows"

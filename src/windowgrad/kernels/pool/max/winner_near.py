@@ -74,6 +74,9 @@ def seeing(axis: Axis) -> tuple[Array, Array, Array]:
 
 # --- the kernel ------------------------------------------------------------------------------------------------------
 
+AHEAD = 1024
+"""How many numbers before they are added up the lines of gradients are asked for, where these are larger than the caches."""
+
 COMMON = (1, 2, 4)
 """Numbers of entries that have a loop of their own, in which no entry is read again."""
 
@@ -102,6 +105,10 @@ def collecting(double: int) -> Any:
                 won = builder.icmp_signed("==", read(context, builder, codes, args[0], at, few), name)
                 return builder.select(won, builder.fadd(total, read(context, builder, g, args[1], at, part)), total)
 
+            def fetch(at: Any) -> None:
+                for source in ((codes, args[0]), (g, args[1])):
+                    e.fetch(source, e.add(at, AHEAD))
+
             def store(total: Any, j: Any) -> None:
                 put(builder, total, e.place((gx, args[2]), j, part), part, args[7])
 
@@ -109,6 +116,9 @@ def collecting(double: int) -> Any:
                 entries = [entry(e.int(k)) for k in range(number)]
                 with e.whole_steps(args[6], n) as j:
                     total = zero
+                    with builder.if_then(args[7]):
+                        for at, _ in entries:
+                            fetch(e.add(at, j))
                     for at, name in entries:
                         total = added(total, e.add(at, j), name)
                     store(total, j)

@@ -11,7 +11,8 @@ A name is a place of 64 bits (`return_indices`), or the number of the tap in one
 
 For windows whose taps are not many times the cells of a plane (`looks_at_taps`): each tap is read for each output. Of others,
 `find` reduces the rows of a plane before its columns. Numbers of taps of windows that overlap and are at most 2 cells apart are
-found that way too (`looks_again`), for there the rows need no copy.
+found that way too (`looks_again`), for there the rows need no copy, unless they come from memory, of which lines are asked for
+ahead: 3×3 windows with a stride of 2 on 32×112×112×64 take 2.9 ms tap by tap and 4.6 by rows; 2×2 windows 1.9, else 3.1.
 
 Measured on float32, two threads. Places, against a copy to channels first: 2×2 s2 on 1×56×56×64 takes 0.05 of the time, on
 32×14×14×128 0.13. Numbers of taps, against every cell as a row of its own: 4×4 s4 on 2×60×60×64 0.36, 9×9 s3 0.61, one bin
@@ -27,12 +28,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import intrinsic
 
+from windowgrad.kernels.pool.fold_rows import CACHE, FRESH, ahead_of
 from windowgrad.kernels.pool.max.winner_codes import HUGE
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import fill
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.vector.ops import address, beats, lanes, later, load, load_part, select, splat, store, store_part
+from windowgrad.kernels.vector.registers import fetch_line
 from windowgrad.kernels.vector.shuffle import converted
 from windowgrad.kernels.vector.types import Vec
 
@@ -47,15 +50,24 @@ PARTS = 8
 GROUP = 32
 """Channels of such a group."""
 
+LEAST = 4
+"""Bytes that a cell has, at least."""
+
+AHEAD = 1024
+"""How many numbers before they are compared the lines of an array are asked for that stays in no cache."""
+
 
 def looks_at_taps(p: Plan) -> bool:
     """Whether the winners of planes whose channels stand last may be found tap by tap."""
     return p.plane_in < HUGE and taps_of(p) <= TAPS * (p.plane_in + p.plane_out)
 
 
-def looks_again(p: Plan) -> bool:
-    """Whether more taps are looked at than a plane has cells, as windows overlap."""
-    return taps_of(p) > p.plane_in
+def looks_again(p: Plan, cells: int) -> bool:
+    """Whether more taps are looked at than a plane has cells, as windows overlap, while all `cells` stay in a cache or lines of
+    memory are not asked for ahead; else it is the memory that is waited for.
+    """
+    foreseen = cells * LEAST > CACHE and p.plane_in >= FRESH * p.outer * p.width
+    return taps_of(p) > p.plane_in and not foreseen
 
 
 def taps_of(p: Plan) -> int:
@@ -131,8 +143,10 @@ def winner_of_run(x: Any, base: int, rows: Any, windows: Any, names: Any, j: int
 
 
 @helper
-def winners_of_two(x: Any, base: int, rows: Any, windows: Any, names: Any, j: int, channels: int, like: Any) -> Any:
-    """The same of two vectors side by side, which share the names."""
+def winners_of_two(
+    x: Any, base: int, rows: Any, windows: Any, names: Any, j: int, channels: int, like: Any, ahead: int
+) -> Any:
+    """The same of two vectors side by side, which share the names; the lines that come `ahead` are asked for."""
     n, start, pitch = lanes(x), base + windows.start[j] * channels, windows.step * channels
     at, whose = start + windows.places[rows.low] * channels, splat(like, names.rows[rows.low] + names.starts[j])
     a, b, other = load(x, at), load(x, at + n), whose
@@ -140,6 +154,7 @@ def winners_of_two(x: Any, base: int, rows: Any, windows: Any, names: Any, j: in
         at, name = start + windows.places[q] * channels, names.rows[q] + names.starts[j]
         for _ in range(windows.count[j]):
             one, two, called = load(x, at), load(x, at + n), splat(like, name)
+            fetch_line(x, at + ahead)
             better, best = beats(one, a), beats(two, b)
             a, whose = select(better, one, a), select(better, called, whose)
             b, other = select(best, two, b), select(best, called, other)
@@ -163,11 +178,12 @@ def winners_of_output(
     size: int,
     like: Any,
     wanted: bool,
+    ahead: int,
 ) -> None:
     """The values and the names of so many channels of one output; the last vector may have some of those before it again."""
     n, c = lanes(x), 0
     while c + 2 * n <= size:
-        a, one, b, two = winners_of_two(x, base + c, rows, windows, names, j, channels, like)
+        a, one, b, two = winners_of_two(x, base + c, rows, windows, names, j, channels, like, ahead)
         if wanted:
             store(y, to + c, a)
             store(y, to + c + n, b)
@@ -200,7 +216,7 @@ def winner_runs(
     """
     line, windows, _ = unpacked(plan)
     names, wanted = unpacked_names(packed, line.out), len(y) > 0
-    groups = (channels + group - 1) // group
+    groups, ahead = (channels + group - 1) // group, AHEAD if ahead_of(x, line, windows) > 0 else 0
     x, y, found, like = address(x), address(y), address(found), address(like)
     for job in range(first, last):
         row, begin = job // groups, job % groups * group
@@ -208,7 +224,7 @@ def winner_runs(
         base, size, to = p * windows.plane * channels + begin, min(group, channels - begin), row * line.out * channels + begin
         for j in range(line.out):
             if rows.low < rows.high and windows.count[j] > 0:
-                winners_of_output(x, base, y, found, to, rows, windows, names, j, channels, size, like, wanted)
+                winners_of_output(x, base, y, found, to, rows, windows, names, j, channels, size, like, wanted, ahead)
             else:
                 if wanted:
                     fill(y, to, to + size, 0)

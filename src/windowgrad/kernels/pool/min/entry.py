@@ -61,6 +61,10 @@ def min_saves(params: MinParams, *kinds: entry.Kind) -> entry.Kind | None:
 def reverse(x: Array, out: Array | None = None) -> Array:
     """The cells as numbers of the same dtype in the reverse order, in new memory laid out as theirs, or in `out`."""
     change: Any = np.negative if is_float(x.dtype) else np.invert
+    if out is None and not x.flags.c_contiguous:
+        order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+        if (stored := x.transpose(order)).flags.c_contiguous:  # channels last
+            return reverse(stored).transpose(np.argsort(order))
     if out is None:
         out = empty(x.shape, x.dtype) if x.flags.c_contiguous else np.empty_like(x)
     if not (x.flags.c_contiguous and out.flags.c_contiguous):
