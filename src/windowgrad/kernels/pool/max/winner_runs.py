@@ -143,9 +143,7 @@ def winner_of_run(x: Any, base: int, rows: Any, windows: Any, names: Any, j: int
 
 
 @helper
-def winners_of_two(
-    x: Any, base: int, rows: Any, windows: Any, names: Any, j: int, channels: int, like: Any, ahead: int
-) -> Any:
+def winners_of_two(x: Any, base: int, rows: Any, windows: Any, names: Any, j: int, channels: int, like: Any, ahead: int) -> Any:
     """The same of two vectors side by side, which share the names; the lines that come `ahead` are asked for."""
     n, start, pitch = lanes(x), base + windows.start[j] * channels, windows.step * channels
     at, whose = start + windows.places[rows.low] * channels, splat(like, names.rows[rows.low] + names.starts[j])
