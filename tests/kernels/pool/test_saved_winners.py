@@ -365,6 +365,26 @@ def test_runs_that_are_written_past_the_caches_are_the_same(monkeypatch, geometr
     test_runs_of_channels_are_paid_like_planes(geometry, shape, channels, dtype)
 
 
+@pytest.mark.parametrize(
+    ("distances", "expected"),
+    [
+        ([-57, -56, -55, -1, 0, 1, 55, 56, 57], (9, 9)),
+        ([-57, -56, -1, 0], (0, 4)),
+        (range(7), (3, 7)),
+        (range(5), (3, 5)),
+        (range(4), (0, 4)),
+        (range(8), (6, 8)),
+        ([0, 1, 2, 3, 4, 10, 11, 12, 13, 14], (0, 0)),
+        ([0, 1, 5], (0, 0)),
+        ([0, 2, 4], (0, 0)),
+        ([0], (0, 0)),
+        ([], (0, 0)),
+    ],
+)
+def test_windows_side_by_side_are_read_together_in_their_order(distances, expected):
+    assert winner_grid.side_by_side([winner_grid.Entry(distance, 0, 1) for distance in distances]) == expected
+
+
 SCATTERED = [(1 << 15, 4, 8192), (1 << 15, 4, 1), (1, 1, 8192), (40, 1, 1)]
 
 

@@ -21,12 +21,15 @@ where most of a vector lay past the end of its row. With a stride of 2, cells of
 of their own: summed one after the other and interleaved, they took as long as `winner_scatter` on wide rows in the cache, and
 twice as long on narrow ones and on batches that are larger than the cache; `winner_near` sums a row of cells in one go.
 
+Most loads span two lines of the cache, and take the time: an entry takes about 7 cycles for 64 codes. So gradients of windows
+side by side are loaded once and shifted: 3×3 windows took 1.5 times as long without on 64×56×56, 2.2 times on 32×64×56×56.
+
 Measured on 64×56×56, one thread, in ns per output: 7×7 windows 0.63 (`winner_scatter` 1.24), 13×13 1.12 (1.56), 3×3×3 on
 16×16×28×28 0.51 (1.7). On narrow planes with fewer outputs than cells it takes longer than scattering, 1.3 times for 5×5
-windows on 14×14, but one order of sums for all planes is worth that; `winner_few` does those with few outputs. An entry takes
-about 7 cycles for 64 codes: most loads span two lines of the cache. Tried without gain: channels last, columns of rows one
-after the other, so that a row of windows stays in the nearest cache for all rows of cells that it reaches; an axis of more
-than 12 taps as two stages, windows of windows (64 taps: 1.0, scattered 0.67, as neighbours have one winner mostly).
+windows on 14×14, but one order of sums for all planes is worth that; `winner_few` does those with few outputs. Tried without
+gain: channels last, columns of rows one after the other, so that a row of windows stays in the nearest cache for all rows of
+cells that it reaches; an axis of more than 12 taps as two stages, windows of windows (64 taps: 1.0, scattered 0.67, as
+neighbours have one winner mostly).
 """
 
 from __future__ import annotations
@@ -37,15 +40,11 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from windowgrad.kernels.pool.max.winner_grid import CODES, unpacked_grid
+from windowgrad.kernels.pool.max.winner_grid import CODES, WORDS, unpacked_grid
 from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, alive, lanes, later, load, splat, store, store_part
 from windowgrad.kernels.vector.types import Vec, constant, lane_order, llvm, read, spread
-
-WORDS = 2
-"""Numbers of an entry."""
-
 
 # --- the kernel --------------------------------------------------------------------------------------------------
 
@@ -59,10 +58,13 @@ def in_bytes(e: Emitter, table: Any, i: Any, k: int, few: Vec) -> Any:
 
 
 @intrinsic
-def collect(typing: Any, codes: Any, g: Any, left: Any, sums: Any, entries: Any, number: Any, count: Any) -> Any:
+def collect(
+    typing: Any, codes: Any, g: Any, left: Any, sums: Any, entries: Any, number: Any, threes: Any, pairs: Any, count: Any
+) -> Any:
     """sums[:count] = what the places have won, in whole steps of CODES; left[:count] = what is left of the codes.
 
-    `left` is None in the last stage, where entries have one code each.
+    `left` is None in the last stage, where entries have one code each. There the first `threes` entries are windows side by
+    side, three and three of them, and the next up to `pairs` are so two and two: their gradients are read once.
     """
     last = left is types.none
 
@@ -72,11 +74,40 @@ def collect(typing: Any, codes: Any, g: Any, left: Any, sums: Any, entries: Any,
         source, target, table = (g, args[1]), (sums, args[3]), (entries, args[4])
         totals = [e.variable(constant(part, 0.0)) for _ in range(CODES // part.lanes)]
         remainder = e.variable(constant(few, -1))
-        with e.steps(e.int(0), args[6], e.int(CODES)) as j:
+        n, parts = part.lanes, CODES // part.lanes
+
+        def add(paid: list[Any], won: Any) -> None:
+            for k, (total, more) in enumerate(zip(totals, paid, strict=True)):
+                mask = builder.shuffle_vector(won, won, lane_order(range(k * n, (k + 1) * n)))
+                before = builder.load(total)
+                builder.store(builder.select(mask, builder.fadd(before, more), before), total)
+
+        def add_side_by_side(windows: int, entry: Any, j: Any) -> None:
+            """So many windows side by side: the gradients of the first are shifted."""
+            at = e.add(e.cell(table, entry), j)
+            starts = [*range(0, CODES, n), CODES + windows - 1 - n]
+            read_once = [read(context, builder, *source, e.add(at, start), part) for start in starts]
+            for s in range(windows):
+                paid = []
+                for k in range(parts):
+                    behind = starts[k] + n - starts[k + 1]  # lanes of the next vector that are in this one
+                    order = [i if i < n else i + behind for i in range(s, s + n)]
+                    paid.append(builder.shuffle_vector(read_once[k], read_once[k + 1], lane_order(order)))
+                some = read(context, builder, codes, args[0], e.add(at, s), few)
+                name = in_bytes(e, table, e.add(entry, s * WORDS + 1), 0, few)
+                add(paid, builder.icmp_signed("==", some, name))
+
+        with e.steps(e.int(0), args[8], e.int(CODES)) as j:
             for total in totals:
                 builder.store(constant(part, 0.0), total)
             builder.store(constant(few, -1), remainder)
-            with e.steps(e.int(0), e.mul(args[5], WORDS), e.int(WORDS)) as entry:
+            begun = e.int(0)
+            for windows, end in ((3, args[6]), (2, args[7])) if last else ():
+                end = e.mul(end, WORDS)
+                with e.steps(begun, end, e.int(windows * WORDS)) as entry:
+                    add_side_by_side(windows, entry, j)
+                begun = end
+            with e.steps(begun, e.mul(args[5], WORDS), e.int(WORDS)) as entry:
                 at = e.add(e.cell(table, entry), j)
                 first, size = (in_bytes(e, table, e.add(entry, 1), k, few) for k in range(2))
                 some = read(context, builder, codes, args[0], at, few)
@@ -86,11 +117,7 @@ def collect(typing: Any, codes: Any, g: Any, left: Any, sums: Any, entries: Any,
                     some = builder.sub(some, first)
                     won = builder.icmp_unsigned("<", some, size)
                     builder.store(builder.select(won, some, builder.load(remainder)), remainder)
-                for k, total in enumerate(totals):
-                    mask = builder.shuffle_vector(won, won, lane_order(range(k * part.lanes, (k + 1) * part.lanes)))
-                    paid = builder.load(total)
-                    more = builder.fadd(paid, read(context, builder, *source, e.add(at, k * part.lanes), part))
-                    builder.store(builder.select(mask, more, paid), total)
+                add([read(context, builder, *source, e.add(at, k * n), part) for k in range(parts)], won)
             for k, total in enumerate(totals):
                 where = e.place(target, e.add(j, k * part.lanes), part)
                 builder.store(builder.load(total), where).align = part.dtype.bitwidth // 8
@@ -98,7 +125,8 @@ def collect(typing: Any, codes: Any, g: Any, left: Any, sums: Any, entries: Any,
                 builder.store(builder.load(remainder), e.place((left, args[2]), j, few)).align = 1
         return context.get_dummy_value()
 
-    return types.void(codes, g, left, sums, entries, types.intp, types.intp), emit
+    index = types.intp
+    return types.void(codes, g, left, sums, entries, index, index, index, index), emit
 
 
 @helper
@@ -108,10 +136,10 @@ def collect_stages(codes: Any, g: Any, sums: Any, grid: Any, count: int, own_cod
     for stage in range(grid.stages - 1):
         number, low, high = reach[0], reach[1], reach[2]
         left, amounts = later(own_codes, stage * grid.room), later(own_sums, stage * grid.room)
-        collect(later(codes, low), later(g, low), left, amounts, entries, number, count + high - low)
+        collect(later(codes, low), later(g, low), left, amounts, entries, number, 0, 0, count + high - low)
         codes, g = later(left, -low), later(amounts, -low)
         entries, reach = later(entries, WORDS * number), later(reach, 3)
-    collect(codes, g, None, sums, entries, reach[0], count)
+    collect(codes, g, None, sums, entries, reach[0], grid.threes, grid.pairs, count)
 
 
 @helper

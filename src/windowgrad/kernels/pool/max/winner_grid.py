@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,9 @@ from windowgrad.kernels.vector.ops import address, later
 CODES = 64
 """Codes that are compared together."""
 
+WORDS = 2
+"""Numbers of an entry."""
+
 AT_ONCE = 2048
 """Places of the grid that are summed at a time: sums, gradients and codes stay in the nearest cache."""
 
@@ -41,7 +44,7 @@ SPANS = 4
 FAR = 1 << 16
 """… unless they reach over so many places."""
 
-HEAD = 14
+HEAD = 16
 """Numbers before the lists."""
 
 
@@ -78,6 +81,9 @@ class Grid(NamedTuple):
     stages: int
     room: int
     """Room for the sums of one stage, with what later ones reach."""
+    threes: int
+    pairs: int
+    """Up to which entry of the last stage windows are side by side, three and three, and then two and two of them."""
     output_rows: Any
     """Where in its plane a row of outputs begins; −1 if there is none."""
     cell_rows: Any
@@ -118,7 +124,7 @@ def made(geometry: Geometry, spatial: tuple[int, ...], channels: int, at_once: i
     room = at_once + later_span + CODES * len(stages)
     filled = all(a.out == grid for a, grid in zip(axes, grids, strict=True))
     head = [len(rows[0]), grids[-1], last.out, outs[0] * axes[0].out, last.n, sizes[0] * axes[0].n, low, behind, strip, at_once]
-    head += [space, filled, len(stages), room]
+    head += [space, filled, len(stages), room, *side_by_side(stages[-1])]
     reach = [(len(stage), start, end) for stage, start, end in zip(stages, starts, ends, strict=True)]
     return np.concatenate([head, *rows, np.ravel(reach), words(stages)]).astype(np.int64)
 
@@ -138,6 +144,17 @@ def stages_of(axes: Sequence[Axis], pitch: Sequence[int]) -> list[list[Entry]]:
         return taps
     sums = (tuple(map(sum, zip((0, 0), *((e.distance, e.first) for e in each), strict=True))) for each in product(*taps))
     return [[Entry(distance, name, 1) for distance, name in sums]]
+
+
+def side_by_side(entries: Sequence[Entry]) -> tuple[int, int]:
+    """(threes, pairs) of `Grid`."""
+    apart = [k for k, (one, other) in enumerate(pairwise(entries), 1) if other.distance != one.distance + 1]
+    runs, number = {end - start for start, end in pairwise([0, *apart, len(entries)])}, len(entries)
+    if all(run % 3 == 0 for run in runs):
+        return number, number
+    if not apart and number > 1:
+        return number - (2 if number % 3 == 2 else 4), number
+    return 0, 0 if any(run % 2 for run in runs) else number
 
 
 def sees(axis: Axis, tap: int) -> bool:
@@ -168,4 +185,4 @@ def unpacked_grid(plan: Any) -> Any:
     reach = later(cell_rows, rows)
     lists = output_rows, cell_rows, reach, later(reach, 3 * stages)
     sizes = rows, head[1], head[2], head[3], head[4], head[5]
-    return Grid(*sizes, head[6], head[7], head[8], head[9], head[10], head[11], stages, head[13], *lists)
+    return Grid(*sizes, head[6], head[7], head[8], head[9], head[10], head[11], stages, head[13], head[14], head[15], *lists)
