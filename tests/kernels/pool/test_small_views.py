@@ -170,3 +170,16 @@ def test_copies_of_views_have_their_bits(seed):
         assert views.copied(x).tobytes() == x.tobytes()
         if views.is_view(x):
             assert views.copier(x)(x).tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("edge", ["start", "end"])
+def test_squares_of_columns_are_turned_around_and_nothing_beside_them(dtype, edge):
+    """With as many columns and rows as fill squares and blocks of columns, and a few more or less."""
+    rng = np.random.default_rng(11)
+    with exact_memory(at=edge):
+        for columns in (1, 7, 8, 9, 63, 64, 65, 130):
+            for channels in (2, 3, 7, 8, 9, 17):
+                x = guarded(rng.integers(0, 99, (2, columns, channels)).astype(dtype), edge)
+                for view in (x.swapaxes(1, 2), x[:, ::-1].swapaxes(1, 2), x[:, :, : channels - 1].swapaxes(1, 2)):
+                    assert views.copied(view).tobytes() == view.tobytes()

@@ -44,8 +44,8 @@ def viewing(
     """`prepare_last` of an operator for arrays of any strides: those that `prepare_last` takes, and copies for `prepare`."""
 
     def prepared(rule: str, params: PoolParams, *arrays: Array) -> Ready | None:
-        if any(is_channels_last(x, params.geometry, x.shape) for x in arrays):
-            return None if prepare_last is None else last(rule, params, arrays)
+        if prepare_last is not None and any(is_channels_last(x, params.geometry, x.shape) for x in arrays):
+            return last(rule, params, arrays)
         ways = [way_in(x) for x in arrays]
         if any(way is None for way in ways) or any(x.size >= COPIED for x in arrays):
             return None

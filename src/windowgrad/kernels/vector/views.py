@@ -5,11 +5,12 @@ loop over each, the others around them:
 
     rows          where cells of the last axis lie side by side, as in a crop: row after row, by vectors
     columns       where those of another axis do, as in an image whose channels stand last: so few columns at a time that
-                  the lines of memory they lie in stay in the nearest cache
+                  the lines of memory they lie in stay in the nearest cache, in squares that are turned around in registers
     one by one    else: every second cell, or the order reversed
 
 Measured against NumPy, two threads, float32: a crop of 64×56×56 takes 0.37 of the time, channels last to first on 8×32×28×28
-0.28, Fortran order 0.28, columns reversed 0.55, every second column 0.6; a crop of 32 8×8 planes 1.2 times as long.
+0.13 (cell by cell 0.3), Fortran order 0.16, columns reversed 0.55, every second column 0.6; a crop of 32 8×8 planes 1.2 times
+as long.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from windowgrad.kernels.runtime.buffers import empty, maker
 from windowgrad.kernels.runtime.jit import helper, kernel
 from windowgrad.kernels.runtime.threads import run, sharing
 from windowgrad.kernels.vector.ops import address, lanes, later, load, store
+from windowgrad.kernels.vector.registers import ROWS
+from windowgrad.kernels.vector.tiles import Matrix
+from windowgrad.kernels.vector.transpose import turn, turn_some
 
 Array = np.ndarray[Any, Any]
 
@@ -55,6 +59,19 @@ def copy_row(x: Any, y: Any, n: int, step: int) -> None:
             y[k] = x[k * step]
 
 
+@helper
+def turn_columns(x: Any, y: Any, m: int, n: int, step: int, apart: int) -> None:
+    """The first m cells of n columns, `step` apart, to m rows, `apart` of each other."""
+    for k in range(0, m - m % ROWS, ROWS):
+        into, cells = later(y, k * apart), later(x, k)
+        for j in range(0, n - n % ROWS, ROWS):
+            turn(Matrix(later(into, j), apart), Matrix(later(cells, j * step), step))
+        j = n - n % ROWS
+        turn_some(Matrix(later(into, j), apart), Matrix(later(cells, j * step), step), ROWS, n % ROWS)
+    for k in range(m - m % ROWS, m):
+        copy_row(later(x, k), later(y, k * apart), n, step)
+
+
 @kernel
 def copy_cells(x: Any, y: Any, plan: Any, first: int, last: int) -> None:
     """y = the cells of the view that begins with x, parts `first` to `last` of it; see `planned`."""
@@ -74,8 +91,12 @@ def copy_cells(x: Any, y: Any, plan: Any, first: int, last: int) -> None:
             to += place * into[axis]
         if by_columns:
             for j in range(low, min(low + size, n), COLUMNS):
-                for k in range(m):
-                    copy_row(later(x, i + k * far + j * step), later(y, to + k * apart + j), min(COLUMNS, n - j), step)
+                begin, target, columns = later(x, i + j * step), later(y, to + j), min(COLUMNS, n - j)
+                if far == 1:
+                    turn_columns(begin, target, m, columns, step, apart)
+                else:
+                    for k in range(m):
+                        copy_row(later(begin, k * far), later(target, k * apart), columns, step)
         else:
             for k in range(low, min(low + size, m)):
                 copy_row(later(x, i + k * far), later(y, to + k * apart), n, step)
