@@ -1,5 +1,7 @@
 """Arrays that no cache has room for: lines are asked for ahead, gradients written past the caches, and no bit changes."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,20 @@ def test_they_have_the_bits_of_their_halves(plane, dtype, last):
             whole = pool(x, *window)
             assert settled(whole[:half]) == settled(pool(x[:half], *window)), (name, window)
             assert settled(whole[half:]) == settled(pool(x[half:], *window)), (name, window)
+
+
+@pytest.mark.parametrize("plane", [(15, 14), (60, 112)], ids=str)
+@pytest.mark.parametrize("last", [False, True])
+def test_their_gradients_have_the_bits_of_those_of_their_halves(plane, last):
+    x = large(plane, np.float32, last)
+    half = len(x) // 2
+    for name, window in itertools.product(("max", "smooth"), WINDOWS[:2]):
+        found = []
+        for part in (slice(None), slice(half), slice(half, None)):
+            y, pull = wg.vjp(lambda x, pool=POOLS[name], window=window: pool(x, *window), x[part])
+            found.append(pull(np.cos(np.arange(y.size, dtype=np.float32) + (part.start or 0) * y[0].size).reshape(y.shape))[0])
+        assert settled(found[0][:half]) == settled(found[1]), (name, window)
+        assert settled(found[0][half:]) == settled(found[2]), (name, window)
 
 
 @pytest.mark.parametrize("shape", [(21, 8, 56, 32), (6, 8, 64, 112), (40, 16, 14, 48)], ids=str)

@@ -200,6 +200,7 @@ def pair_gradients(x: Any, g: Any, result: Any, scale: Any, plan: Any, first: in
                 cells = piece if begin + 2 * piece < width else width - begin
                 block = Block(row, min(row + many, windows.rows), begin, cells, most, apart)
                 if anywhere(greater(weigh_rows(later(x, p * size), windows, block, w, by, None, 0), reach)):
+                    settled()  # others write these gradients next
                     return 1
                 for r in range(row, block.last):
                     rows, at = windows.ptr[r + 1] - windows.ptr[r], later(w, (r - row) * most * apart)
