@@ -28,7 +28,7 @@ def address(array):
 
 def block_of(array):
     """The block itself: to hold it keeps its address from being given to any other."""
-    return array.base.base.block
+    return array.base.base.obj
 
 
 def script(code, **environment):

@@ -1,9 +1,11 @@
 """Output memory that is used again. Fresh pages cost more than most kernels, so a large block comes back when its array dies.
 
-An array from `empty` is a view of a block that an `Owner` has. Every view of the array, every memoryview, every tensor that
-shares it keeps the owner alive; when the last is gone, a weak reference to the owner brings the block back. It does so
-without a line of Python: a finaliser in Python would be where Ctrl-C is heard, and Python forgets what is raised there. The
-next call finds what came back.
+The base of an array from `empty` is its owner: an array of the bytes of a block, made for this one loan. Every view of the
+array, every memoryview, every tensor that shares it keeps the owner alive; when the last is gone, a weak reference to the owner
+brings the block back. It does so without a line of Python: a finaliser in Python would be where Ctrl-C is heard, and Python
+forgets what is raised there. The next call finds what came back.
+
+Blocks are memoryviews: of an array whose base is another array, NumPy makes that one the base, and the owner would be gone.
 
 There is no lock: an owner may die, and a finaliser of somebody else may ask for memory, inside a garbage collection at any
 point of this very file. Append and pop are whole operations, and only they move a block; so a block is in one hand at any
@@ -33,8 +35,11 @@ LEAST = 1 << 20  # bytes; for less, the memory allocator's own recycling is as g
 ALIGNMENT = 64  # a cache line, and the widest vector
 SIZE = attrgetter("size")
 
+BYTE = np.dtype(np.uint8)
+
 Array = np.ndarray[Any, Any]
-Block = np.ndarray[Any, np.dtype[np.uint8]]
+Block = tuple[memoryview, int]
+"""Memory, and where a line of the cache begins in it."""
 
 
 def size_class(size: int) -> int:
@@ -43,24 +48,12 @@ def size_class(size: int) -> int:
     return -(-size // step) * step
 
 
-class Owner:
-    """Has one block for one array. It is the array's base, which NumPy keeps alive for the array and all views of it."""
-
-    __slots__ = ("__weakref__", "block")
-
-    def __init__(self, block: Block) -> None:
-        self.block = block
-
-    def lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        return np.ndarray(shape, dtype, buffer=np.asarray(self))
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        start = -(-self.block.__array_interface__["data"][0] // ALIGNMENT) * ALIGNMENT
-        return {"version": 3, "shape": (self.block.size - ALIGNMENT,), "typestr": "|u1", "data": (start, False)}
+def new_block(size: int) -> Block:
+    memory = np.empty(size + ALIGNMENT, BYTE)
+    return memory.data, -memory.ctypes.data % ALIGNMENT
 
 
-class Loan(weakref.ref[Owner]):
+class Loan(weakref.ref[Array]):
     """A block that comes back when its owner dies, unless the loan was forgotten before."""
 
     __slots__ = ("block", "size", "time")
@@ -84,15 +77,16 @@ class Pool:
         self.returned: deque[Loan] = deque()  # of owners that died
         self.clock = count(1)
 
-    def take(self, size: int) -> Owner:
+    def take(self, size: int) -> Array:
+        """The owner of a block."""
         self.settle()
         self.used[size] = now = next(self.clock)
         fresh = False
         try:
             block = self.idle[size].pop()
         except IndexError:
-            block, fresh = np.empty(size + ALIGNMENT, np.uint8), True
-        owner = Owner(block)
+            block, fresh = new_block(size), True
+        owner = np.frombuffer(block[0], BYTE, size, block[1])
         loan = Loan(owner, self.returned.append)  # in C: no line of Python runs when an owner dies
         loan.block, loan.size, loan.time = block, size, now
         self.loans[now] = loan
@@ -157,7 +151,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     if size < LEAST or kind.hasobject:
         return np.empty(shape, kind)
     size, lender = size_class(size), current_pool()
-    return lender.take(size).lend(shape, kind) if size <= lender.cap else np.empty(shape, kind)
+    return np.ndarray(shape, kind, lender.take(size)) if size <= lender.cap else np.empty(shape, kind)
 
 
 def get_buffer_cap() -> int:
