@@ -228,7 +228,8 @@ def payer(geometry, spatial, channels=1):
 
 def test_pairs_are_windows_of_two_cells_that_do_not_overlap():
     assert payer(Sliding((2, 2), 2), (8, 8)) == "winner_pairs"
-    assert payer(Sliding((2, 2), 2, 1), (8, 8)) == "winner_pairs"
+    assert payer(Sliding((2, 2), 2, 1), (8, 9)) == "winner_pairs"
+    assert payer(Sliding((2, 2), 2), (8, 7)) == payer(Sliding((2, 2), 2, 1), (8, 8)) == "winner_scatter"  # short rows
     assert payer(Sliding((2, 2), (3, 2)), (8, 8)) == "winner_pairs"
     assert payer(Sliding((2,), 2), (8,)) == "winner_pairs"
     for geometry in (Sliding((2, 2), (1, 2)), Sliding((2, 2), (2, 3)), Sliding((3, 2), (2, 2)), Sliding((2, 2), 2, 0, (1, 2))):

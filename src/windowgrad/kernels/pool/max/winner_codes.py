@@ -36,6 +36,9 @@ APART = 16
 PAIRED = 4
 """The most taps for `winner_pairs`: where few of the cells win, their rows are cleared in one go."""
 
+LEAST = 8
+"""The fewest cells of a row behind its padding for the same: of fewer, each is looked at by itself."""
+
 NEAR = 4
 """The most windows of a cell for `winner_near`; of its rows, where windows are three cells along the row."""
 
@@ -123,10 +126,11 @@ kept = keep(made)
 
 
 def are_pairs(codes: Codes) -> bool:
-    """Whether windows do not overlap and are two cells side by side along the row."""
+    """Whether windows do not overlap and are two cells side by side along the row, which is not too short."""
     last, taps = codes.axes[-1], math.prod(axis.taps for axis in codes.axes)
     return (
         taps <= PAIRED
+        and last.n - last.before >= LEAST
         and not codes.are_places
         and last.taps == last.stride == 2
         and last.step == 1
