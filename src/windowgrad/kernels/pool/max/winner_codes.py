@@ -40,7 +40,7 @@ LEAST = 8
 """The fewest cells of a row behind its padding for the same: of fewer, each is looked at by itself."""
 
 NEAR = 4
-"""The most windows of a cell for `winner_near`; of its rows, where windows are three cells along the row."""
+"""The most windows of a cell for `winner_near`, and the most rows of windows for `winner_triples`."""
 
 SMALL = 1024
 """The most places of the grid of a plane for `winner_few`, …"""

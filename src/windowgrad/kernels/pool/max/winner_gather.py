@@ -19,7 +19,7 @@ One comparison looks at CODES codes, of one byte each; its mask then lets gradie
 gradient's lanes before they were compared, row by row, took twice as long on wide rows, and four times on rows of 7 cells,
 where most of a vector lay past the end of its row. With a stride of 2, cells of even and of odd rows and columns have entries
 of their own: summed one after the other and interleaved, they took as long as `winner_scatter` on wide rows in the cache, and
-twice as long on narrow ones and on batches that are larger than the cache; `winner_near` sums a row of cells in one go.
+twice as long on narrow ones and on batches that are larger than the cache; `winner_triples` sums a row of cells in one go.
 
 Most loads span two lines of the cache, and take the time: an entry takes about 7 cycles for 64 codes. So gradients of windows
 side by side are loaded once and shifted: 3×3 windows took 1.5 times as long without on 64×56×56, 2.2 times on 32×64×56×56.
