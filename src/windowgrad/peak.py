@@ -35,7 +35,7 @@ def refuse(
     needs = outputs(rule, params, names, arrays, result)
     for name, array in zip(names, arrays, strict=True):
         whole = array.size * array.itemsize if copies_x and name == "x" else 0
-        if size := whole + copied(rule, params, array, result):
+        if size := whole + copied(rule, params, arrays[0].shape, array, result):
             needs[f"a copy of {name}"] = size
     refuse_peak(needs)
 
@@ -51,12 +51,13 @@ def outputs(rule: str, params: Params, names: Sequence[str], arrays: Sequence[Ar
     return {"the output": size * (result.itemsize + {"with_indices": 8, "saving": saved}.get(rule, 0))}
 
 
-def copied(rule: str, params: Params, array: Array, result: np.dtype[Any]) -> int:
-    """The bytes of the copy made of an array."""
+def copied(rule: str, params: Params, shape: Shape, array: Array, result: np.dtype[Any]) -> int:
+    """The bytes of the copy made of one of the arrays of a call, of which the first, the input of a pooling, has this shape."""
     width = width_in_copy(rule, params, array.dtype, result)
     if array.flags.c_contiguous and array.itemsize == width:
         return 0
-    return min(array.size, at_once(params, array.shape)) * width
+    most = at_once(params, shape)
+    return (array.size if most is None else min(array.size, most)) * width
 
 
 def width_in_copy(rule: str, params: Params, dtype: np.dtype[Any], result: np.dtype[Any]) -> int:
@@ -66,10 +67,10 @@ def width_in_copy(rule: str, params: Params, dtype: np.dtype[Any], result: np.dt
     return max(4, dtype.itemsize, result.itemsize)
 
 
-def at_once(params: Params, shape: Shape) -> int:
-    """The most cells of an input that are copied at a time."""
+def at_once(params: Params, shape: Shape) -> int | None:
+    """The most cells of an array that are copied at a time, None for all; `shape` is that of the input of a pooling."""
     if not isinstance(params, PoolParams):
-        return math.prod(shape)
+        return None
     _, spatial = params.geometry.split(shape)
     sides = sides_of(params.geometry, spatial)
-    return math.prod(shape) if sides is None else max(BLOCK, math.prod(side.reach(1) for side in sides))
+    return None if sides is None else max(BLOCK, math.prod(side.reach(1) for side in sides))

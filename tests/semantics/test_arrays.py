@@ -10,6 +10,7 @@ import pytest
 from common import CONV, MAX, MEAN, SMOOTH, TIES, bits
 
 import windowgrad as wg
+from windowgrad import peak
 from windowgrad.geometry import Sliding
 from windowgrad.ops import OPS
 from windowgrad.params import ConvParams, MaxParams, MeanParams, SmoothParams, TransposeParams
@@ -57,6 +58,19 @@ def test_an_empty_batch_gives_an_empty_batch(call, dtype):
     full, empty = (bits(call(x)) for x in (image(), image()[:0].astype(dtype)))
     for (one, _), (none, _) in zip(full, empty, strict=True):
         assert none == ((0, *one[1:]) if one[0] == 3 else one)  # the gradient of a weight has no batch
+
+
+@pytest.mark.parametrize("call", [MAX, MEAN, SMOOTH], ids=lambda op: op.name)
+def test_the_memory_for_a_gradient_is_estimated_by_the_shape_of_its_input(call, monkeypatch):
+    """A window fits into the input, but not always into its gradient; estimates are made of large calls only."""
+    monkeypatch.setattr(peak, "LEAST", 1)
+    params = {MAX: MaxParams, MEAN: MeanParams, SMOOTH: SmoothParams}[call](
+        Sliding((5, 5), 1), **{"beta": 2} if call is SMOOTH else {}
+    )
+    x, g = image(), np.ones((3, 2, 3, 2), np.float32)
+    (plain,) = call.vjp(params, x, g)
+    for given in (np.asfortranarray(g), np.moveaxis(np.ones((3, 3, 2, 2), np.float32), -1, 1), g.astype(np.float16)):
+        assert call.vjp(params, x, given)[0].tobytes() == plain.tobytes()
 
 
 @every_call

@@ -23,7 +23,7 @@ from support import dense
 from support.exact import FLOATS
 from support.fuzz_cases import Case
 from support.guarded import NAN, OTHER, exact_memory, guard_compiled_code, guarded, guarded_empty
-from windowgrad import dispatch, routes
+from windowgrad import dispatch, peak, routes
 from windowgrad.autograd.arrays import BATCH_NORM, RELU, arithmetic
 from windowgrad.errors import WindowError, WindowgradError
 from windowgrad.kernels.conv import plan as conv_plan
@@ -125,6 +125,7 @@ BLOCKS = [
     (smooth_chunks, "CHUNK", 16),
     (long_rows, "MOST", 64),
     (smooth_rows, "PART", 64),
+    (peak, "LEAST", 1),
 ]
 """Limits from which on work is cut into parts, as small as a case: large arrays reach the same code by their size."""
 
