@@ -22,7 +22,7 @@ import numpy as np
 
 from windowgrad import output, peak
 from windowgrad.checks import Kind, argument_names, check_array, check_dtype, check_params, check_shapes, inputs_of
-from windowgrad.dtypes import native
+from windowgrad.dtypes import is_half, native
 from windowgrad.errors import KindError, WindowError
 from windowgrad.foreign import computes_itself
 from windowgrad.params import Mask, Params, PoolParams
@@ -427,10 +427,15 @@ def prepared_masked(op: Op, params: PoolParams, shape: tuple[int, ...], kind: Ki
 
 
 def is_read_as_it_is(op: Op, rule: str, params: Params, kinds: Sequence[Kind]) -> bool:
-    """Whether pooling kernels copy no contiguous array of these kinds: then the memory that a call needs follows from them."""
+    """Whether pooling kernels copy no contiguous array of these kinds: then the memory that a call needs follows from them.
+
+    Of floats of 16 bits they copy few at a time, if the operator prepares such calls.
+    """
     if not isinstance(params, PoolParams):
         return False
     dtypes = [dtype for _, dtype in kinds]
+    if all(map(is_half, dtypes)):
+        return True
     result = result_dtype(op, inputs_of(rule, dtypes))
     return all(peak.width_in_copy(rule, params, dtype, result) == dtype.itemsize for dtype in dtypes)
 

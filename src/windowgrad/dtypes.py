@@ -17,6 +17,11 @@ def is_float(dtype: DType) -> bool:
     return dtype.type in (np.float16, np.float32, np.float64) or dtype.name == "bfloat16"
 
 
+def is_half(dtype: DType) -> bool:
+    """Whether it is one of the floats of 16 bits."""
+    return dtype.type is np.float16 or dtype.name == "bfloat16"
+
+
 def is_supported(dtype: DType) -> bool:
     """bool, integers of 8 to 64 bits, floats of 16 to 64 bits; bfloat16 where ml_dtypes has brought it."""
     return dtype.kind in "biu" or is_float(dtype)

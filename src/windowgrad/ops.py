@@ -26,49 +26,54 @@ from windowgrad.spec.op import Op
 def max_kernels() -> Kernels:
     from windowgrad.kernels.pool import small, small_last
     from windowgrad.kernels.pool.max import entry
+    from windowgrad.kernels.pool.small_halves import halving, halving_last, unless_saved
     from windowgrad.kernels.pool.small_views import viewing
 
     rules = entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices
     saving = entry.max_saving, entry.max_saves, entry.max_pushing
-    return Kernels(
-        *rules, *saving, prepare=small.prepare_max, prepare_last=viewing(small.prepare_max, small_last.prepare_max_last)
-    )
+    prepare, last = halving(small.prepare_max, unless_saved), halving_last(small_last.prepare_max_last, unless_saved)
+    return Kernels(*rules, *saving, prepare=prepare, prepare_last=viewing(prepare, last))
 
 
 def min_kernels() -> Kernels:
     from windowgrad.kernels.pool.min import entry, small
+    from windowgrad.kernels.pool.small_halves import halving, halving_last
     from windowgrad.kernels.pool.small_views import viewing
 
     rules = entry.min_forward, entry.min_jvp, entry.min_vjp, entry.min_with_indices
     saving = entry.min_saving, entry.min_saves, entry.min_pushing
-    return Kernels(*rules, *saving, prepare=small.prepare_min, prepare_last=viewing(small.prepare_min, small.prepare_min_last))
+    prepare, last = halving(small.prepare_min), halving_last(small.prepare_min_last)
+    return Kernels(*rules, *saving, prepare=prepare, prepare_last=viewing(prepare, last))
 
 
 def mean_kernels() -> Kernels:
     from windowgrad.kernels.pool import small, small_last
     from windowgrad.kernels.pool.mean import entry
+    from windowgrad.kernels.pool.small_halves import halving, halving_last, never
     from windowgrad.kernels.pool.small_views import viewing
 
     rules = entry.mean_forward, entry.mean_jvp, entry.mean_vjp
-    return Kernels(*rules, prepare=small.prepare_mean, prepare_last=viewing(small.prepare_mean, small_last.prepare_mean_last))
+    prepare, last = halving(small.prepare_mean, never), halving_last(small_last.prepare_mean_last, never)
+    return Kernels(*rules, prepare=prepare, prepare_last=viewing(prepare, last))
 
 
 def smooth_kernels() -> Kernels:
+    from windowgrad.kernels.pool.small_halves import halving
     from windowgrad.kernels.pool.small_views import viewing
     from windowgrad.kernels.pool.smooth import entry, small
 
     rules = entry.smooth_forward, entry.smooth_jvp, entry.smooth_vjp
-    prepare = small.prepare_smooth
+    prepare = halving(small.prepare_smooth)
     return Kernels(*rules, None, entry.smooth_saving, entry.smooth_saves, prepare=prepare, prepare_last=viewing(prepare))
 
 
 def lp_kernels() -> Kernels:
     from windowgrad.kernels.pool.lp import entry, gradients, small
+    from windowgrad.kernels.pool.small_halves import halving, halving_last
 
     rules = entry.lp_forward, entry.lp_jvp, entry.lp_vjp
-    return Kernels(
-        *rules, None, gradients.lp_saving, gradients.lp_saves, prepare=small.prepare_lp, prepare_last=small.prepare_lp_last
-    )
+    prepare, last = halving(small.prepare_lp), halving_last(small.prepare_lp_last)
+    return Kernels(*rules, None, gradients.lp_saving, gradients.lp_saves, prepare=prepare, prepare_last=last)
 
 
 def sharp_kernels() -> Kernels:

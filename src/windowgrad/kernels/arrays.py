@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.dtypes import is_half
 from windowgrad.kernels.runtime.buffers import empty
 
 Array = np.ndarray[Any, Any]
@@ -29,12 +30,29 @@ def summed(dtype: Any) -> Any:
 
 def ordered(x: Array) -> Array:
     """The cells in a row, in a dtype whose order is theirs and that kernels compare."""
-    return flat(x).view(np.uint8) if x.dtype.kind == "b" else flat(x).astype(computed(x.dtype), copy=False)
+    return flat(x).view(np.uint8) if x.dtype.kind == "b" else cast(flat(x), computed(x.dtype))
 
 
 def added(x: Array) -> Array:
     """The cells in a row, as floats that kernels add."""
-    return flat(x).astype(summed(x.dtype), copy=False)
+    return cast(flat(x), summed(x.dtype))
+
+
+def cast(x: Array, dtype: Any) -> Array:
+    """A contiguous array with its cells in another dtype; itself if they are."""
+    if x.dtype == dtype:
+        return x
+    if not (is_recast(x.dtype, dtype) and x.flags.c_contiguous):
+        return x.astype(dtype)
+    from windowgrad.kernels.vector.halves import changed  # it loads Numba, which this module must not
+
+    return changed(x, dtype)
+
+
+@cache
+def is_recast(old: Any, new: Any) -> bool:
+    """Whether a kernel makes cells of one dtype those of another: NumPy takes long for floats of 16 bits."""
+    return bool((is_half(old) and new == np.float32) or (old == np.float32 and is_half(new)))
 
 
 def flat(x: Array) -> Array:
@@ -68,4 +86,4 @@ def room(out: Array | None, size: int, dtype: Any) -> Array:
 
 def finished(y: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     """The result in its own dtype and shape."""
-    return (y.view(bool) if dtype.kind == "b" else y.astype(dtype, copy=False)).reshape(shape)
+    return (y.view(bool) if dtype.kind == "b" else cast(y, dtype)).reshape(shape)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from windowgrad.caches import SMALL
 from windowgrad.geometry import Geometry
-from windowgrad.kernels.arrays import Array
+from windowgrad.kernels.arrays import Array, cast
 from windowgrad.kernels.pool.plan import Plan, plan
 from windowgrad.params import PoolParams
 
@@ -31,7 +31,7 @@ class Layout:
 
     def finished(self, y: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         """The result in its own dtype and shape."""
-        y = y.view(bool) if dtype.kind == "b" else y.astype(dtype, copy=False)
+        y = y.view(bool) if dtype.kind == "b" else cast(y, dtype)
         if not self.last:
             return y.reshape(shape)
         moved = (*shape[: self.channel], *shape[self.channel + 1 :], shape[self.channel])

@@ -83,7 +83,7 @@ def ready(chosen: Chosen, work: int, shape: tuple[int, ...], dtype: np.dtype[Any
 
 
 def held_as(held: np.dtype[Any], dtype: np.dtype[Any], call: Ready) -> Ready:
-    """The call for arrays of `dtype`, whose cells and results are held as others: bools as bytes, float16 as float32."""
+    """The call for arrays of `dtype`, whose cells and results are held as others: bools as bytes, int16 as int32."""
     if held == dtype:
         return call
     if dtype.kind == "b":
@@ -101,7 +101,7 @@ def held_as(held: np.dtype[Any], dtype: np.dtype[Any], call: Ready) -> Ready:
         np.copyto(y, found)
         return y
 
-    return convert if dtype.kind in "iu" else in_silence(convert)
+    return convert
 
 
 def named(held: np.dtype[Any], dtype: np.dtype[Any], call: Ready) -> Ready:
@@ -113,17 +113,7 @@ def named(held: np.dtype[Any], dtype: np.dtype[Any], call: Ready) -> Ready:
         y, found = call(x.astype(held))
         return y.astype(dtype), found
 
-    return convert if dtype.kind in "iub" else in_silence(convert)
-
-
-def in_silence(call: Ready) -> Ready:
-    """A signalling NaN is converted without a word."""
-
-    def silent(*given: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return call(*given)
-
-    return silent
+    return convert
 
 
 # --- maximum -----------------------------------------------------------------------------------------------------
@@ -258,9 +248,6 @@ def paying_all(params: MaxParams, shape: tuple[int, ...], dtype: np.dtype[Any]) 
 def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:
     """The cells that are added are those of the last array: x, its tangent, or the gradient."""
     (shape, dtype), given, geometry = kinds[0], kinds[-1][1], params.geometry
-    if rule == "forward" and (held := computed(float_of(dtype))) != float_of(dtype):
-        found = prepare_mean(rule, params, (shape, held))
-        return None if found is None else held_as(held, dtype, found)
     result = derivative_of(dtype if rule == "vjp" else float_of(dtype), given) if rule != "forward" else float_of(dtype)
     if computed(result) != result or not is_whole(geometry, shape, by_axes=rule != "vjp" and has_many_rows(geometry)):
         return None

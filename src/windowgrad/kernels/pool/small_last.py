@@ -150,7 +150,7 @@ def prepare_mean_last(rule: str, params: MeanParams, x: Array, *others: Array) -
     """The forward rule or the vjp for arrays of these shapes, dtypes and strides, if the channels of the last stand last."""
     geometry, cells = params.geometry, others[-1] if others else x
     if rule == "forward" and cells.dtype not in (NARROW.dtype, WIDE.dtype):
-        return summing_last(params, x) if x.size else None
+        return summing_last(params, x) if x.size and computed(float_of(x.dtype)) == float_of(x.dtype) else None
     if rule not in ("forward", "vjp") or cells.dtype not in (NARROW.dtype, WIDE.dtype) or x.dtype != cells.dtype or not x.size:
         return None
     if rule == "forward" and goes_by_axes(geometry, geometry.split(x.shape)[1]):
@@ -172,18 +172,15 @@ def prepare_mean_last(rule: str, params: MeanParams, x: Array, *others: Array) -
 
 
 def summing_last(params: MeanParams, x: Array) -> Ready | None:
-    """The forward rule for cells that are added as others: integers, and floats of 16 bits, whose means are floats as well."""
+    """The forward rule for integers, which are added as floats."""
     geometry, wide, result = params.geometry, summed(x.dtype), float_of(x.dtype)
-    held = computed(result)
     if goes_by_axes(geometry, geometry.split(x.shape)[1]) or blocks(geometry, x, wide) is not None:
         return None
     layout = mean_layout(params, x, x.shape)
     if not layout.last or math.prod(layout.out_shape) == 0:
         return None
-    values, zeros = (NARROW if dtype == np.float32 else WIDE for dtype in (wide, held))
+    values, zeros = (NARROW if dtype == np.float32 else WIDE for dtype in (wide, result))
     zero = sums(params, values, zeros, added_in(params, layout.plan))
     same = values.dtype == zeros.dtype == zero.dtype
     chosen = over_runs(params, layout.plan, zero, layout.planes, layout.channels, same)
-    if held == result:
-        return restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, held, wide)
-    return held_as(held, x.dtype, restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, held))
+    return restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, result, wide)

@@ -99,6 +99,19 @@ def load_wide_as(typing: Any, a: Any, i: Any, like: Any) -> Any:
 
 
 @intrinsic
+def load_wide_part_as(typing: Any, a: Any, i: Any, n: Any, like: Any) -> Any:
+    """The first n of them, the other lanes 0; nothing past them is read."""
+    v = wide(like.dtype)
+    old = Vec(a.dtype, v.lanes)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        part = read_first(context, builder, a, args[0], args[1], args[2], constant(old, 0), old)
+        return converted(builder, part, old, v)
+
+    return v(a, types.intp, types.intp, like), emit
+
+
+@intrinsic
 def zero_of(typing: Any, a: Any) -> Any:
     """0 as a number of the array or address `a`."""
     return a.dtype(a), lambda context, builder, signature, args: context.get_constant(a.dtype, 0)

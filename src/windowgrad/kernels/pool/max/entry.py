@@ -11,7 +11,7 @@ import numpy as np
 
 from windowgrad.dtypes import derivative_of
 from windowgrad.geometry import Geometry, Global, Sliding
-from windowgrad.kernels.arrays import Array, added, computed, finished, flat, ordered, room, summed
+from windowgrad.kernels.arrays import Array, added, cast, computed, finished, flat, ordered, room, summed
 from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks, cut_up, is_cast
 from windowgrad.kernels.pool.few_channels import has_few_channels, is_thinned
@@ -141,7 +141,7 @@ def max_with_indices(params: MaxParams, x: Array, out: tuple[Array | None, Array
     if (layout := last_layout(params.geometry, x)) is not None:
         return last_winners(params, layout, x)
     y, found = winners(params, x, out)
-    return y.astype(x.dtype, copy=False).reshape(shape), found.reshape(shape)
+    return cast(y, x.dtype).reshape(shape), found.reshape(shape)
 
 
 def last_layout(geometry: Geometry, x: Array) -> Layout | None:
@@ -157,7 +157,7 @@ def last_winners(params: MaxParams, layout: Layout, x: Array) -> tuple[Array, Ar
     values, size = compared(layout.stored(x)), math.prod(layout.out_shape)
     y, found = empty((size,), values.dtype), empty((size,), np.int64)
     find(params, layout, "alone", values, params.geometry.split(x.shape)[1], y, found)
-    y = y.astype(x.dtype, copy=False)
+    y = cast(y, x.dtype)
     return layout.finished(y, layout.out_shape, y.dtype), layout.finished(found, layout.out_shape, found.dtype)
 
 
@@ -251,7 +251,7 @@ def max_saving(params: MaxParams, x: Array) -> tuple[Array, Array]:
     values = compared(layout.stored(x))
     y = empty((math.prod(layout.out_shape),), values.dtype)
     saved = found_codes(params, x, values, y)
-    y = y.astype(x.dtype, copy=False)
+    y = cast(y, x.dtype)
     return layout.finished(y, layout.out_shape, x.dtype), layout.finished(saved, layout.out_shape, saved.dtype)
 
 
@@ -318,7 +318,7 @@ def of_planes(params: MaxParams, x: Array, wanted: bool = True) -> tuple[Array, 
         last_winners_of_planes(layout, values, y, found, carried(values.dtype))
         if params.ties == "first":
             found &= -2
-        return y.astype(x.dtype, copy=False).reshape(shape) if wanted else y, found.reshape(lead)
+        return cast(y, x.dtype).reshape(shape) if wanted else y, found.reshape(lead)
     values = ordered(x)
     y, found = empty((planes if wanted else 0,), values.dtype), empty((planes,), np.int64)
     run(partial(plane_winners, values, y, found, cells, params.ties != "first"), planes, x.nbytes)

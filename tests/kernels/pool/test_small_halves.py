@@ -1,0 +1,119 @@
+"""Prepared calls of floats of 16 bits give the bits of the kernel, also where a large array is taken a few planes at a time."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from support.bits import settled
+from support.guarded import exact_memory, guarded
+from windowgrad import dispatch, routes
+from windowgrad.geometry import Adaptive, Global, Sliding
+from windowgrad.kernels.pool import small_halves
+from windowgrad.kernels.runtime import threads
+from windowgrad.ops import OPS
+from windowgrad.params import LpParams, MaxParams, MeanParams, MinParams, SmoothParams
+
+HALVES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
+GEOMETRIES = [Sliding((2, 2), 2), Sliding((3, 3), 2, 1), Sliding((3, 2), 1, (1, 0)), Adaptive((3, 2)), Global(2)]
+RULES = {"forward": "x", "with_indices": "x", "saving": "x", "jvp": "xd", "vjp": "xg"}
+POOLINGS = {
+    "max_pool": [MaxParams, lambda geometry: MaxParams(geometry, "split")],
+    "min_pool": [MinParams],
+    "avg_pool": [MeanParams],
+    "smooth_max_pool": [lambda geometry: SmoothParams(geometry, 2)],
+    "lp_pool": [lambda geometry: LpParams(geometry, 2)],
+}
+CASES = [(op, make) for op, makes in POOLINGS.items() for make in makes]
+every_case = pytest.mark.parametrize(("op", "make"), CASES, ids=[f"{op}{i}" for i, (op, _) in enumerate(CASES)])
+
+
+def kernels_of(op):
+    return routes.loaded(OPS[op].facts.kernels)
+
+
+def as_tuple(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+def last(x):
+    """The same with its channels, the second axis, last in memory."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+
+
+def arrays_of(params, shape, dtype, layout):
+    rng = np.random.default_rng(3)
+    x = rng.integers(-9, 9, shape).astype(dtype)
+    x.flat[[3, 50]] = np.nan, -0.0
+    out = params.out_shape(shape)
+    change = layout if len(out) == len(shape) else lambda g: g
+    return {
+        "x": layout(x),
+        "d": layout(rng.integers(-9, 9, shape).astype(dtype)),
+        "g": change(rng.integers(-9, 9, out).astype(dtype)),
+    }
+
+
+def prepared(op, rule, params, given):
+    if all(array.flags.carray for array in given):
+        return dispatch.route(OPS[op].forward.args[0], rule, params, *[(a.shape, a.dtype) for a in given])[1]
+    return dispatch.prepared_last(OPS[op].forward.args[0], rule, params, *given)
+
+
+@pytest.fixture(params=["whole", "pieces"])
+def cut(request, monkeypatch):
+    """Small arrays as they are, or cut like large ones."""
+    if request.param == "pieces":
+        monkeypatch.setattr(small_halves, "LARGE", 1)
+        monkeypatch.setattr(small_halves, "PIECE", 300)
+        monkeypatch.setattr(threads, "LEAST_WORK", 0)
+    dispatch.route.cache_clear()
+    yield request.param
+    dispatch.route.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("layout", [np.copy, last])
+@every_case
+def test_they_give_the_bits_of_the_kernel(op, make, layout, dtype, cut):
+    ready = set()
+    for geometry in GEOMETRIES:
+        params = make(geometry)
+        arrays = arrays_of(params, (5, 3, 9, 11), dtype, layout)
+        for rule, names in RULES.items():
+            given, rules = [arrays[name] for name in names], kernels_of(op)
+            if getattr(rules, rule) is None or (rule == "saving" and rules.saves(params, (given[0].shape, dtype)) is None):
+                continue
+            call = prepared(op, rule, params, given)
+            if call is None:
+                continue
+            ready.add(rule)
+            with np.errstate(all="ignore"):
+                wanted = as_tuple(getattr(rules, rule)(params, *given))
+                found = as_tuple(call(*given))
+                if layout is np.copy:
+                    with exact_memory():
+                        closely = as_tuple(call(*[guarded(array, "end") for array in given]))
+                    assert list(map(settled, closely)) == list(map(settled, wanted)), (rule, geometry)
+            for one, other in zip(found, wanted, strict=True):
+                assert (one.shape, one.dtype) == (other.shape, other.dtype)
+                assert settled(one) == settled(other), (rule, geometry)
+            if rule == "vjp" and rules.saves is not None and rules.saves(params, (given[0].shape, dtype)) is not None:
+                saved = rules.saving(params, given[0])[1]
+                assert settled(*call(*given, saved)) == settled(*wanted), geometry
+    assert ready or layout is last
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_a_result_is_written_to_the_place_that_is_given(dtype, cut):
+    params = MaxParams(Sliding((3, 3), 2, 1))
+    x = np.random.default_rng(0).integers(-9, 9, (5, 3, 9, 11)).astype(dtype)
+    y, call = np.empty(params.out_shape(x.shape), dtype), prepared("max_pool", "forward", params, [x])
+    call(x, y)
+    assert settled(y) == settled(call(x))
+
+
+def test_a_large_array_that_cannot_be_cut_is_left_to_blocks():
+    params, dtype = MaxParams(Sliding((2, 2), 2)), np.dtype(np.float16)
+    one, many = (np.broadcast_to(np.zeros((), dtype), shape) for shape in ((1 << 11, (1 << 11) + 2), (64, 1 << 9, 1 << 9)))
+    assert prepared("max_pool", "forward", params, [one]) is None
+    assert dispatch.route(OPS["max_pool"].forward.args[0], "forward", params, (many.shape, dtype))[1] is not None
