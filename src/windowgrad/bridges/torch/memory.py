@@ -1,6 +1,7 @@
 """From tensors to NumPy arrays and back over the same memory, and which dtypes come out.
 
-NumPy has no bfloat16: such tensors are computed in float32, which holds all of their values, and the results rounded once.
+NumPy has no bfloat16 of its own. Where ml_dtypes brings it one, such tensors are shared too; elsewhere they are computed in
+float32, which holds all of their values, and the results rounded once, to the same bits.
 """
 
 from __future__ import annotations
@@ -20,6 +21,13 @@ from windowgrad.errors import KindError
 from windowgrad.params import Params
 from windowgrad.routes import facts_of
 from windowgrad.spec.op import Op
+
+try:
+    from ml_dtypes import bfloat16
+except ImportError:
+    BFLOAT16, BITS = None, None
+else:
+    BFLOAT16, BITS = np.dtype(bfloat16), np.dtype(np.int16)
 
 Tensors = Sequence[torch.Tensor]
 
@@ -68,11 +76,15 @@ def result_of(
     op: Op, rule: str, params: Params, tensors: Tensors, needs: Sequence[bool], place: int, array: np.ndarray[Any, Any]
 ) -> torch.Tensor:
     """A result as a tensor, in the dtype and the memory format that PyTorch gives it."""
-    made = torch.from_numpy(array if type(array) is np.ndarray else np.asarray(array))
-    for tensor in tensors:
-        if tensor.dtype is torch.bfloat16:
-            made = made.to(result_dtypes(op, rule, [each.dtype for each in tensors], needs)[place])
-            break
+    array = array if type(array) is np.ndarray else np.asarray(array)
+    if array.dtype is BFLOAT16:
+        made = torch.from_numpy(array.view(BITS)).view(torch.bfloat16)
+    else:
+        made = torch.from_numpy(array)
+        for tensor in tensors:
+            if tensor.dtype is torch.bfloat16:
+                made = made.to(result_dtypes(op, rule, [each.dtype for each in tensors], needs)[place])
+                break
     if has_channels_last(params, tensors):
         return formatted(made)
     if made.is_contiguous() or rank_of(params, tensors[0].ndim) == 1:  # a signal has the order of its input, as PyTorch's have
@@ -84,9 +96,15 @@ def shared(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """The tensor's own memory as an array, whatever its strides."""
     if tensor.requires_grad:
         tensor = tensor.detach()
-    if tensor.dtype == torch.bfloat16:
-        tensor = tensor.float()
-    array: np.ndarray[Any, Any] = (tensor.resolve_neg() if tensor.is_neg() else tensor).numpy()
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    array: np.ndarray[Any, Any]
+    if tensor.dtype is not torch.bfloat16:
+        array = tensor.numpy()
+    elif BFLOAT16 is None:
+        array = tensor.float().numpy()
+    else:
+        array = tensor.view(torch.int16).numpy().view(BFLOAT16)
     return array
 
 
