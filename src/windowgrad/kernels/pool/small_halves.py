@@ -25,7 +25,7 @@ from windowgrad.kernels.pool.layout import out_shape
 from windowgrad.kernels.pool.small import Kind, Ready
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
-from windowgrad.kernels.vector.halves import SINGLE, changer, ready_changer
+from windowgrad.kernels.vector.halves import SINGLE, ready_changer, seen_as
 from windowgrad.params import PoolParams
 
 LARGE = 1 << 21
@@ -76,25 +76,45 @@ def halving(prepare: Callable[..., Ready | None], reads: Reads = always) -> Call
     return prepared
 
 
-def halving_last(prepare_last: Callable[..., Ready | None], reads: Reads = always) -> Callable[..., Ready | None]:
-    """The same for arrays with these shapes, dtypes and strides."""
+def halving_last(
+    prepare_last: Callable[..., Ready | None], reads: Reads = always, direct: Callable[..., Ready | None] | None = None
+) -> Callable[..., Ready | None]:
+    """The same for arrays with these shapes, dtypes and strides. `direct` prepares kernels that read floats of 16 bits."""
 
     def prepared(rule: str, params: PoolParams, *arrays: Array) -> Ready | None:
         if (dtype := half_of([(array.shape, array.dtype) for array in arrays])) is None:
             return prepare_last(rule, params, *arrays)
+        if direct is not None and (found := direct(rule, params, *arrays)) is not None:
+            return seeing(found, dtype)
         shape = arrays[0].shape
         images = shape[0] if len(shape) > params.geometry.rank + 1 else 1
 
         def made(count: int) -> Ready | None:
-            ready = prepare_last(rule, params, *[np.empty_like(array[:count], SINGLE) for array in arrays])
-            change = [changer(dtype, SINGLE)] * len(arrays), changer(SINGLE, dtype)
-            return None if ready is None else between(rule, params, ready, *change, reads)
+            singles = [np.zeros_like(array[:count], SINGLE) for array in arrays]
+            ready = prepare_last(rule, params, *singles)
+            if ready is None:
+                return None
+            found = ready(*singles)  # whose order in memory is that of every such call
+            result = found[0] if type(found) is tuple else found
+            widen = [ready_changer(each.shape, dtype, SINGLE, in_memory(each)) for each in singles]
+            return between(rule, params, ready, widen, ready_changer(result.shape, SINGLE, dtype, in_memory(result)), reads)
 
         if (size := piece_of(shape, images)) == images:
             return made(len(arrays[0])) if math.prod(shape) <= COPIED else None
         return over_lead(rule, in_pieces(images, size, [np.zeros_like(array[:size]) for array in arrays], made), 1)
 
     return prepared
+
+
+def seeing(call: Ready, dtype: np.dtype[Any]) -> Ready:
+    """A call of kernels that see floats of 16 bits, of arrays of them."""
+    seen = seen_as(dtype)
+
+    def direct(*given: Array) -> Any:
+        found = call(*[array.view(seen) for array in given])
+        return (found[0].view(dtype),) if type(found) is tuple else found.view(dtype)
+
+    return direct
 
 
 def half_of(kinds: Sequence[Kind]) -> np.dtype[Any] | None:

@@ -28,8 +28,10 @@ from windowgrad.kernels.pool.mean.entry import (
     sums,
     telling,
 )
+from windowgrad.kernels.pool.mean.runs import mean_runs, mean_runs_back
 from windowgrad.kernels.pool.small import INDICES, Chosen, Ready, held_as, job, named, prepare_mean, ready
 from windowgrad.kernels.runtime.buffers import maker
+from windowgrad.kernels.vector.halves import seen_as
 from windowgrad.params import MaxParams, MeanParams
 
 
@@ -169,6 +171,31 @@ def prepare_mean_last(rule: str, params: MeanParams, x: Array, *others: Array) -
     zero = sums(params, x, x, added_in(params, layout.plan))
     chosen = over_runs(params, layout.plan, zero, layout.planes, layout.channels, x.dtype == zero.dtype)
     return restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, x.dtype)
+
+
+def direct_mean_last(rule: str, params: MeanParams, x: Array, *others: Array) -> Ready | None:
+    """The forward rule or the vjp for floats of 16 bits that kernels read as they are, and float32 sums are rounded to."""
+    geometry, array = params.geometry, others[-1] if others else x
+    if (
+        rule not in ("forward", "vjp")
+        or not x.size
+        or (rule == "forward" and goes_by_axes(geometry, geometry.split(x.shape)[1]))
+    ):
+        return None
+    if blocks(geometry, x, x.dtype) is not None or blocks(geometry, array, array.dtype, x.shape) is not None:
+        return None
+    layout = mean_layout(params, telling(params, x, array) if rule == "vjp" else x, x.shape)
+    if not layout.last or math.prod(layout.out_shape) == 0:
+        return None
+    if rule == "vjp":
+        chosen = over_runs_back(params, layout.plan, NARROW, layout.planes, layout.channels)
+        if chosen[0] is not mean_runs_back or layout.plan.kernel == 0:  # windows not alike are added up in the gradient itself
+            return None
+        pull = restored(chosen, layout, x.nbytes, array.ndim, x.shape, seen_as(x.dtype))
+        return lambda x, g: (pull(g),)
+    zero = sums(params, NARROW, NARROW, added_in(params, layout.plan))
+    chosen = over_runs(params, layout.plan, zero, layout.planes, layout.channels, False)
+    return restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, seen_as(x.dtype)) if chosen[0] is mean_runs else None
 
 
 def summing_last(params: MeanParams, x: Array) -> Ready | None:

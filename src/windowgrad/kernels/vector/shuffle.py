@@ -9,6 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from windowgrad.kernels.vector.half import turned
 from windowgrad.kernels.vector.types import Vec, constant, kind, llvm, read, read_first, spread
 
 
@@ -76,6 +77,8 @@ def convert(typing: Any, x: Any, like: Any) -> Any:
 
 def converted(builder: Any, value: Any, old: Vec, new: Vec) -> Any:
     target, (a, b) = llvm(new), (kind(old), kind(new))
+    if "h" in (a, b):
+        return value if a == b else turned(builder, value, old.dtype, new.dtype)
     if a == b == "f" or (a != "f" and b != "f"):
         wider, same = new.dtype.bitwidth > old.dtype.bitwidth, new.dtype.bitwidth == old.dtype.bitwidth
         if same:

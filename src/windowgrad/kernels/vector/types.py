@@ -10,6 +10,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import models, register_model
 
+from windowgrad.kernels.vector.half import Half, Halves
+
 BYTES = 32
 """The width of a vector. LLVM legalises it on every CPU; all loops over vectors follow from this one constant."""
 
@@ -47,9 +49,11 @@ def vec(dtype: Any) -> Vec:
 
 
 def kind(v: Any) -> str:
-    """Which instruction a dtype takes: f(loat), i(nteger, signed) or u(nsigned)."""
+    """Which instruction a dtype takes: f(loat), i(nteger, signed) or u(nsigned); h(alf) of a float of 16 bits, which has none."""
     dtype = v.dtype
-    return "f" if isinstance(dtype, types.Float) else "i" if dtype.signed else "u"
+    if isinstance(dtype, types.Float):
+        return "f"
+    return "h" if isinstance(dtype, Half) else "i" if dtype.signed else "u"
 
 
 def llvm(v: Any) -> Any:
@@ -77,7 +81,7 @@ def suffix(v: Any) -> str:
 
 def pointer(context: Any, builder: Any, array_type: Any, array: Any, i: Any, v: Any) -> Any:
     """Where a[i] stands, as the address of a vector; `a` is an array or the address of one."""
-    is_address = isinstance(array_type, types.CPointer)
+    is_address = isinstance(array_type, (types.CPointer, Halves))
     data = array if is_address else context.make_array(array_type)(context, builder, value=array).data
     return builder.bitcast(builder.gep(data, [i]), llvm(v).as_pointer())
 

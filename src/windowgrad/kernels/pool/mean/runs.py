@@ -29,6 +29,7 @@ from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import CELLS, Piece, clear, fill, piece_at, seen_by, span
 from windowgrad.kernels.pool.window_spans import in_pairs, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import plus
 from windowgrad.kernels.vector.ops import address, alive, lanes, later, load, load_as, load_part_as, store, store_part
 from windowgrad.kernels.vector.shuffle import convert
@@ -164,7 +165,7 @@ def mean_runs(
     for q in range(len(places)):
         places[q] = windows.places[q] * run
     ahead = ahead_of(x, line, windows)
-    x, y, buffer, sums, by = address(x), address(y), address(space), address(totals), address(divisors)
+    x, y, buffer, sums, by = cells(x), cells(y), address(space), address(totals), address(divisors)
     row_divisor, col_divisor = address(row_divisor), address(col_divisor)
     paired = in_pairs(taps, step, stride)
     for job in range(first, last):
@@ -290,7 +291,7 @@ def mean_runs_back(
     buffer, total, some, by, moved = address(space), address(sums), address(added), address(divisors), address(places)
     for j in range(out):
         fill(by, j * run, (j + 1) * run, col_divisor[j])
-    g, gx, row_divisor = address(g), address(gx), address(row_divisor)
+    g, gx, row_divisor = cells(g), cells(gx), address(row_divisor)
     base, i = first // height * windows.plane * run, first % height
     job = first
     while job < last:
