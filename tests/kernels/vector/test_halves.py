@@ -19,7 +19,9 @@ EDGES = np.array(
 
 
 def words(x):
-    return x.view(f"u{x.itemsize}")
+    """The bits of cells; NaN is one word, as instructions make a signalling one quiet."""
+    with np.errstate(all="ignore"):
+        return np.where(x != x, 0, x.view(f"u{x.itemsize}"))
 
 
 @every_half

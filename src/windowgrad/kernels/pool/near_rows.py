@@ -184,7 +184,7 @@ def combining(combine: Combine, watch: bool) -> Any:
             e = wide_emitter(context, builder, y.dtype)
             target = (y, args[5])
             places, low, high = (builder.extract_value(args[2], field) for field in range(len(Rows._fields)))
-            padding = spread(builder, context.cast(builder, args[4], absent, y.dtype), e.n)
+            padding = spread(builder, context.cast(builder, args[4], absent, e.v.dtype), e.n)
             nothing = spread(builder, context.cast(builder, args[4], absent, x.dtype), e.n)
             seen = Watch(e, 2 if watch else 0)
 

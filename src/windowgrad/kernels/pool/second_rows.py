@@ -60,7 +60,7 @@ def seconding(combine: Combine, watch: bool) -> Any:
             source, divisors, target = (x, args[0]), (by, args[8]), (y, args[9])
             base, width, (taps, first, out), at = args[1], args[3], args[5:8], args[10]
             places, low, high = (builder.extract_value(args[2], field) for field in range(len(Rows._fields)))
-            nothing = spread(builder, context.cast(builder, args[4], absent, y.dtype), e.n)
+            nothing = spread(builder, context.cast(builder, args[4], absent, v.dtype), e.n)
             strange, zeros = (e.variable(constant(mask_of(v), 0)) for _ in range(2))
             evens, odds, one, other = (e.variable(nothing) for _ in range(4))
 

@@ -21,9 +21,13 @@ from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
 from windowgrad.kernels.pool.max.entry import max_saves, tied, tied_back, topper
+from windowgrad.kernels.pool.max.few_channels import max_few_channels
 from windowgrad.kernels.pool.max.find import comparable, finder, way_of
 from windowgrad.kernels.pool.max.many_rows import goes_by_axes
+from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
+from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.second import max_second
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
 from windowgrad.kernels.pool.mean.entry import (
     NARROW,
@@ -36,6 +40,7 @@ from windowgrad.kernels.pool.mean.entry import (
 from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.runtime import threads
 from windowgrad.kernels.runtime.buffers import maker
+from windowgrad.kernels.vector.halves import seen_as
 from windowgrad.params import MaxParams, MeanParams
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
@@ -44,6 +49,9 @@ Chosen = tuple[Any, tuple[Any, ...], int]
 """A kernel, what it is told besides its arrays, and how many parts threads can share."""
 
 INDICES = np.dtype(np.int64)
+
+READ_HALVES = frozenset({max_few_channels, max_near, max_rows, max_second})
+"""Kernels of maxima that read and write floats of 16 bits as well."""
 
 
 def is_whole(geometry: Geometry, shape: tuple[int, ...], by_axes: bool) -> bool:
@@ -143,6 +151,16 @@ def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
     if params.ties != "first" and not isinstance(geometry, Global):
         return paying_all(params, shape, dtype)
     return None if saved is None else paying(params, shape, dtype, saved)
+
+
+def direct_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
+    """The forward rule for floats of 16 bits that kernels read and write as they are, and compare as float32."""
+    (shape, dtype), geometry = kinds[0], params.geometry
+    if rule != "forward" or not is_whole(geometry, shape, goes_by_axes(geometry, shape)):
+        return None
+    p, planes = planned_for(geometry, shape)
+    chosen, work = topper(geometry, p, NARROW.dtype, planes), math.prod(shape) * dtype.itemsize
+    return ready(chosen, work, geometry.out_shape(shape), seen_as(dtype)) if chosen[0] in READ_HALVES else None
 
 
 def finding(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], kind: Kind) -> Ready:

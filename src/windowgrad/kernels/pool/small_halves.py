@@ -52,12 +52,19 @@ def unless_saved(params: PoolParams, saved: Any) -> bool:
     return saved is None or isinstance(params.geometry, Global)
 
 
-def halving(prepare: Callable[..., Ready | None], reads: Reads = always) -> Callable[..., Ready | None]:
-    """What prepares an operator's rules for arrays of these kinds, those of floats of 16 bits too."""
+def halving(
+    prepare: Callable[..., Ready | None], reads: Reads = always, direct: Callable[..., Ready | None] | None = None
+) -> Callable[..., Ready | None]:
+    """What prepares an operator's rules for arrays of these kinds, those of floats of 16 bits too.
+
+    `direct` prepares kernels that read and write these themselves.
+    """
 
     def prepared(rule: str, params: PoolParams, *kinds: Kind) -> Ready | None:
         if (dtype := half_of(kinds)) is None:
             return prepare(rule, params, *kinds)
+        if direct is not None and (ready := direct(rule, params, *kinds)) is not None:
+            return seeing(ready, dtype)
         shape, lead = kinds[0][0], params.geometry.split(kinds[0][0])[0]
         planes, tails = math.prod(lead), [shape[len(lead) :] for shape, _ in kinds]
 
@@ -79,7 +86,7 @@ def halving(prepare: Callable[..., Ready | None], reads: Reads = always) -> Call
 def halving_last(
     prepare_last: Callable[..., Ready | None], reads: Reads = always, direct: Callable[..., Ready | None] | None = None
 ) -> Callable[..., Ready | None]:
-    """The same for arrays with these shapes, dtypes and strides. `direct` prepares kernels that read floats of 16 bits."""
+    """The same for arrays with these shapes, dtypes and strides."""
 
     def prepared(rule: str, params: PoolParams, *arrays: Array) -> Ready | None:
         if (dtype := half_of([(array.shape, array.dtype) for array in arrays])) is None:

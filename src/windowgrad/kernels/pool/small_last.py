@@ -29,7 +29,7 @@ from windowgrad.kernels.pool.mean.entry import (
     telling,
 )
 from windowgrad.kernels.pool.mean.runs import mean_runs, mean_runs_back
-from windowgrad.kernels.pool.small import INDICES, Chosen, Ready, held_as, job, named, prepare_mean, ready
+from windowgrad.kernels.pool.small import INDICES, READ_HALVES, Chosen, Ready, held_as, job, named, prepare_mean, ready
 from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.kernels.vector.halves import seen_as
 from windowgrad.params import MaxParams, MeanParams
@@ -70,6 +70,18 @@ def prepare_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> 
         return None
     way = topper(geometry, layout.plan, held, layout.planes, True)
     return held_as(held, x.dtype, restored(way, layout, x.nbytes, x.ndim, layout.out_shape, held))
+
+
+def direct_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> Ready | None:
+    """The forward rule for floats of 16 bits that kernels read and write as they are, and compare as float32."""
+    geometry = params.geometry
+    if rule != "forward" or has_many_rows(geometry) or blocks(geometry, x, x.dtype) is not None or not x.size:
+        return None
+    layout = top_layout(params, x)
+    if not layout.last or math.prod(layout.out_shape) == 0:
+        return None
+    chosen = topper(geometry, layout.plan, NARROW.dtype, layout.planes, True)
+    return restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, seen_as(x.dtype)) if chosen[0] in READ_HALVES else None
 
 
 def finding_last(params: MaxParams, x: Array) -> Ready | None:

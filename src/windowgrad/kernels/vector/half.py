@@ -11,8 +11,8 @@ follows from a few operations on integers instead, which every CPU has as vector
                          even; what becomes subnormal is rounded by an addition to 0.5, whose last place is that of a subnormal
     bfloat16             the upper half of a float32
 
-All bits are those of NumPy's `astype`, but that instructions make a signalling NaN quiet. Measured on AVX-512: by instructions, a
-mean of 2×2 windows of float16, channels last, takes half as long.
+All bits are those of NumPy's `astype`, but that instructions make a signalling NaN quiet. Measured on AVX-512: by
+instructions, a mean of 2×2 windows of float16, channels last, takes half as long.
 """
 
 from __future__ import annotations
@@ -89,6 +89,26 @@ def cells(typing: Any, a: Any) -> Any:
         return context.make_array(signature.args[0])(context, builder, value=args[0]).data
 
     return (Halves(HELD[a.dtype]) if a.dtype in HELD else types.CPointer(a.dtype))(a), emit
+
+
+@intrinsic
+def are_alike(typing: Any, a: Any, b: Any) -> Any:
+    """Whether two addresses are of cells of one dtype."""
+    return types.boolean(a, b), lambda context, builder, signature, args: ir.Constant(ir.IntType(1), int(a == b))
+
+
+@intrinsic
+def one_of(typing: Any, first: Any, a: Any, i: Any, b: Any, j: Any) -> Any:
+    """(a, i) if the first is wanted, else (b, j); always these if a is no address of the same dtype."""
+    found = types.Tuple((b, types.intp))
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wanted, a_cells, i, b_cells, j = args
+        if a == b:
+            b_cells, j = builder.select(wanted, a_cells, b_cells), builder.select(wanted, i, j)
+        return context.make_tuple(builder, found, [b_cells, j])
+
+    return found(types.boolean, a, types.intp, b, types.intp), emit
 
 
 # --- bits --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from numba import types
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin
 
+from windowgrad.kernels.vector.half import Halves
 from windowgrad.kernels.vector.shuffle import converted
 from windowgrad.kernels.vector.types import (
     Vec,
@@ -82,15 +83,27 @@ def load(typing: Any, a: Any, i: Any) -> Any:
     return v(a, types.intp), emit
 
 
+def stored_as(a: Any, x: Any) -> Vec | None:
+    """The vector that is stored where the lanes of x are: their bits, or what they are rounded to; None if neither fits."""
+    if not isinstance(x, Vec):
+        return None
+    if isinstance(a, Halves) and x.dtype == types.float32:
+        return Vec(a.dtype, x.lanes)
+    return x if x.dtype.bitwidth == a.dtype.bitwidth else None
+
+
 @intrinsic
 def store(typing: Any, a: Any, i: Any, x: Any) -> Any:
-    """a[i], a[i + 1], … = x, whose lanes are as wide as the array's cells; their bits are stored as they are."""
-    if not (isinstance(x, Vec) and x.dtype.bitwidth == a.dtype.bitwidth):
+    """a[i], a[i + 1], … = x, whose lanes are as wide as the array's cells; their bits are stored as they are.
+
+    Lanes of float32 are rounded to floats of 16 bits.
+    """
+    if (v := stored_as(a, x)) is None:
         return None
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        where = pointer(context, builder, signature.args[0], args[0], args[1], x)
-        builder.store(args[2], where).align = a.dtype.bitwidth // 8
+        where = pointer(context, builder, signature.args[0], args[0], args[1], v)
+        builder.store(converted(builder, args[2], x, v), where).align = a.dtype.bitwidth // 8
         return context.get_dummy_value()
 
     return types.void(a, types.intp, x), emit
@@ -110,13 +123,13 @@ def load_part(typing: Any, a: Any, i: Any, n: Any, rest: Any) -> Any:
 
 @intrinsic
 def store_part(typing: Any, a: Any, i: Any, x: Any, n: Any) -> Any:
-    """The first n lanes to memory; nothing past them is written."""
-    if not (isinstance(x, Vec) and x.dtype.bitwidth == a.dtype.bitwidth):
+    """The first n lanes to memory, as `store`; nothing past them is written."""
+    if (v := stored_as(a, x)) is None:
         return None
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        where = pointer(context, builder, signature.args[0], args[0], args[1], x)
-        write_some(builder, args[2], where, first_lanes(builder, x, args[3]), x)
+        where = pointer(context, builder, signature.args[0], args[0], args[1], v)
+        write_some(builder, converted(builder, args[2], x, v), where, first_lanes(builder, v, args[3]), v)
         return context.get_dummy_value()
 
     return types.void(a, types.intp, x, types.intp), emit

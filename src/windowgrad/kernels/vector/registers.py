@@ -14,6 +14,7 @@ from numba import types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
+from windowgrad.kernels.vector.half import Half
 from windowgrad.kernels.vector.shuffle import converted
 from windowgrad.kernels.vector.types import Vec, constant, fetch, read, read_first
 
@@ -30,7 +31,8 @@ WIDE_BYTES, ROWS, VECTORS = registers(cpu_target.target_context.codegen().magic_
 
 
 def wide(dtype: Any) -> Vec:
-    """The vector of a tile."""
+    """The vector of a tile; floats of 16 bits are float32 in registers."""
+    dtype = types.float32 if isinstance(dtype, Half) else dtype
     return Vec(dtype, WIDE_BYTES * 8 // dtype.bitwidth)
 
 

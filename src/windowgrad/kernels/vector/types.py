@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import models, register_model
 
-from windowgrad.kernels.vector.half import Half, Halves
+from windowgrad.kernels.vector.half import Half, Halves, turned
 
 BYTES = 32
 """The width of a vector. LLVM legalises it on every CPU; all loops over vectors follow from this one constant."""
@@ -44,12 +44,13 @@ def element(dtype: Any) -> Any:
 
 
 def vec(dtype: Any) -> Vec:
-    """The vector that fills a register with `dtype`."""
+    """The vector that fills a register with `dtype`; floats of 16 bits are float32 in registers."""
+    dtype = types.float32 if isinstance(dtype, Half) else dtype
     return Vec(dtype, lanes_of(dtype.bitwidth // 8))
 
 
 def kind(v: Any) -> str:
-    """Which instruction a dtype takes: f(loat), i(nteger, signed) or u(nsigned); h(alf) of a float of 16 bits, which has none."""
+    """Which instruction a dtype takes: f(loat), i(nteger, signed) or u(nsigned); h(alf) of a float of 16 bits: none."""
     dtype = v.dtype
     if isinstance(dtype, types.Float):
         return "f"
@@ -86,8 +87,16 @@ def pointer(context: Any, builder: Any, array_type: Any, array: Any, i: Any, v: 
     return builder.bitcast(builder.gep(data, [i]), llvm(v).as_pointer())
 
 
+def held_in(array_type: Any, v: Vec) -> Vec | None:
+    """As what the lanes of `v` stand in memory, if they are floats of 16 bits there."""
+    other = isinstance(array_type, Halves) and v.dtype != array_type.dtype
+    return Vec(array_type.dtype, v.lanes) if other else None
+
+
 def read(context: Any, builder: Any, array_type: Any, array: Any, i: Any, v: Any) -> Any:
     """The lanes of `v` from a[i] on."""
+    if (held := held_in(array_type, v)) is not None:
+        return turned(builder, read(context, builder, array_type, array, i, held), held.dtype, v.dtype)
     loaded = builder.load(pointer(context, builder, array_type, array, i, v), typ=llvm(v))
     loaded.align = v.dtype.bitwidth // 8
     return loaded
@@ -100,6 +109,9 @@ def read_first(context: Any, builder: Any, array_type: Any, array: Any, i: Any, 
 
 def read_some(context: Any, builder: Any, array_type: Any, array: Any, i: Any, mask: Any, rest: Any, v: Any) -> Any:
     """The lanes of `v` from a[i] on where the mask is set, the others from `rest`; only what is set must be memory."""
+    if (held := held_in(array_type, v)) is not None:
+        some = read_some(context, builder, array_type, array, i, mask, constant(held, 0), held)
+        return builder.select(mask, turned(builder, some, held.dtype, v.dtype), rest)
     align = ir.Constant(ir.IntType(32), v.dtype.bitwidth // 8)
     arguments = [pointer(context, builder, array_type, array, i, v), align, mask, rest]
     return call(builder, f"llvm.masked.load.{suffix(v)}.p0", llvm(v), arguments)

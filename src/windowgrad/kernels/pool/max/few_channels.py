@@ -16,6 +16,7 @@ from windowgrad.kernels.pool.max.rows import fold, has_negative_zero, has_zero, 
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import fill, next_piece, piece_at
 from windowgrad.kernels.runtime.jit import unrolled_kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import larger
 from windowgrad.kernels.vector.ops import address, alive, anywhere, lanes
 
@@ -27,10 +28,10 @@ def max_few_channels(x: Any, y: Any, least: Any, plan: Any, first: int, last: in
     """The output rows `first` to `last` of all planes."""
     line, windows, _ = unpacked(plan)
     out, before, holes, reach = line.out, line.before, False, (line.taps - 1) * line.step
-    space = np.full(2 * out + reach + 3 * lanes(x), least, x.dtype)
+    space = np.full(2 * out + reach + 3 * lanes(x), least)
     right = min(line.width, 2 * out - line.run + reach - before)  # cells that windows reach
     ahead = ahead_of(x, line, windows)
-    x, y, buffer = address(x), address(y), address(space)
+    x, y, buffer = cells(x), cells(y), address(space)
     for j in range(out):
         holes |= windows.count[j] == 0
     piece = piece_at(first, out, line, windows)

@@ -13,8 +13,8 @@ from windowgrad.kernels.pool.near_rows import combining
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import fill, next_piece, piece_at
 from windowgrad.kernels.runtime.jit import unrolled_kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import larger
-from windowgrad.kernels.vector.ops import address
 
 near = combining(larger, True)
 
@@ -23,7 +23,7 @@ near = combining(larger, True)
 def max_near(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """The output rows `first` to `last` of all planes."""
     line, windows, _ = unpacked(plan)
-    x, y, width = address(x), address(y), line.width
+    x, y, width = cells(x), cells(y), line.width
     piece = piece_at(first, width, line, windows)
     for _ in range(first, last):
         rows = rows_of(windows, piece.row)

@@ -27,6 +27,7 @@ from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import buffer_size, fill, is_unchanged, next_piece, padding_end, piece_at, seen_by
 from windowgrad.kernels.pool.window_spans import spanning, uses_up
 from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
+from windowgrad.kernels.vector.half import are_alike, cells, one_of
 from windowgrad.kernels.vector.loops import larger
 from windowgrad.kernels.vector.ops import (
     address,
@@ -157,10 +158,10 @@ def top_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> No
     line, windows, size = unpacked(plan)
     taps, step, stride = line.taps, line.step, line.stride
     lone, holes = taps == 0 and windows.plane == line.width, False  # of a plane that is one row, cells are read in place
-    space = np.full(lanes(x) if lone else buffer_size(line, size, lanes(x)), least, x.dtype)
+    space = np.full(lanes(x) if lone else buffer_size(line, size, lanes(x)), least)
     ahead = ahead_of(x, line, windows)
-    x, y, buffer = address(x), address(y), address(space)
-    refill, direct = size < line.out or uses_up(taps), is_unchanged(line)
+    x, y, buffer = cells(x), cells(y), address(space)
+    refill, direct = size < line.out or uses_up(taps), is_unchanged(line) and are_alike(y, buffer)
     for j in range(line.out):
         holes |= windows.count[j] == 0
     piece = piece_at(first, size, line, windows)
@@ -173,7 +174,7 @@ def top_rows(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> No
             if refill:  # else the padding is as it was made
                 fill(buffer, 0, left + shift, least)
                 fill(buffer, right + shift, padding_end(line, piece, right + shift), least)
-            target, to = (y, at) if direct else (buffer, left + shift)
+            target, to = one_of(direct, y, at, buffer, left + shift)
             if lone:
                 strange = in_place(x, piece.base, y, at, out, windows, buffer)
             else:

@@ -16,8 +16,9 @@ from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import fill, next_piece, piece_at, seen_by
 from windowgrad.kernels.pool.second_rows import is_second, seconding
 from windowgrad.kernels.runtime.jit import unrolled_kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import larger
-from windowgrad.kernels.vector.ops import address, anywhere
+from windowgrad.kernels.vector.ops import anywhere
 
 second = seconding(larger, True)
 
@@ -31,7 +32,7 @@ def max_rows_for(p: Plan, dtype: Any) -> Any:
 def max_second(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """Pieces `first` to `last` of the output rows of all planes."""
     line, windows, size = unpacked(plan)
-    x, y, holes = address(x), address(y), False
+    x, y, holes = cells(x), cells(y), False
     for j in range(line.out):
         holes |= windows.count[j] == 0
     piece = piece_at(first, size, line, windows)
