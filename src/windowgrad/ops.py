@@ -54,10 +54,8 @@ def mean_kernels() -> Kernels:
     from windowgrad.kernels.pool.small_views import viewing
 
     rules = entry.mean_forward, entry.mean_jvp, entry.mean_vjp
-    prepare, last = (
-        halving(small.prepare_mean, never),
-        halving_last(small_last.prepare_mean_last, never, small_last.direct_mean_last),
-    )
+    prepare = halving(small.prepare_mean, never, small.direct_mean)
+    last = halving_last(small_last.prepare_mean_last, never, small_last.direct_mean_last)
     return Kernels(*rules, prepare=prepare, prepare_last=viewing(prepare, last))
 
 

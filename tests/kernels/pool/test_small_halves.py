@@ -1,5 +1,8 @@
 """Prepared calls of floats of 16 bits give the bits of the kernel, also where a large array is taken a few planes at a time."""
 
+from contextlib import contextmanager
+from unittest.mock import patch
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -8,7 +11,9 @@ from support.bits import settled
 from support.guarded import exact_memory, guarded
 from windowgrad import dispatch, routes
 from windowgrad.geometry import Adaptive, Global, Sliding
-from windowgrad.kernels.pool import small_halves
+from windowgrad.kernels.pool import small, small_halves, small_last
+from windowgrad.kernels.pool.max.entry import TOPS_OF_HALVES
+from windowgrad.kernels.pool.mean.entry import GRADIENTS_OF_HALVES, MEANS_OF_HALVES
 from windowgrad.kernels.runtime import threads
 from windowgrad.ops import OPS
 from windowgrad.params import LpParams, MaxParams, MeanParams, MinParams, SmoothParams
@@ -110,6 +115,74 @@ def test_a_result_is_written_to_the_place_that_is_given(dtype, cut):
     y, call = np.empty(params.out_shape(x.shape), dtype), prepared("max_pool", "forward", params, [x])
     call(x, y)
     assert settled(y) == settled(call(x))
+
+
+DIRECT = {
+    "rows": (Sliding((2, 3), (2, 5)), (2, 3, 8, 70)),
+    "rows with padding": (Sliding((3, 4), (1, 2), (1, 2)), (2, 3, 8, 70)),
+    "one cell of each row": (Sliding((3, 1), (3, 1)), (2, 3, 9, 40)),
+    "bins": (Adaptive((3, 7)), (2, 3, 11, 40)),
+    "bins of a row": (Adaptive((7,)), (6, 40)),
+    "many taps": (Sliding((2, 12), (2, 1)), (2, 3, 8, 70)),
+    "many taps apart": (Sliding((2, 12), (2, 13)), (2, 3, 8, 70)),
+    "near": (Sliding((3, 3), 1, 1), (1, 3, 20, 150)),
+    "second": (Sliding((3, 3), 2, 1), (1, 3, 20, 530)),
+    "side by side": (Sliding((2, 2), 2), (1, 3, 20, 530)),
+    "runs": (Sliding((3, 3), 2, 1), (2, 20, 9, 9)),
+    "runs side by side": (Sliding((2, 2), 2), (2, 20, 9, 9)),
+    "runs that overlap": (Sliding((3, 5), 1, (1, 2)), (2, 20, 9, 9)),
+}
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_kernels_that_read_halves_give_the_bits_of_those_for_float32(dtype):
+    """Every kernel that is said to read them is met, with NaN, zeros of both signs, and sums that overflow."""
+    met, rng = set(), np.random.default_rng(1)
+    for geometry, shape in DIRECT.values():
+        for op, record, direct, direct_last in (
+            ("max_pool", MaxParams, small.direct_max, small_last.direct_max_last),
+            ("avg_pool", MeanParams, small.direct_mean, small_last.direct_mean_last),
+        ):
+            params = record(geometry)
+            for special in ((0,), (np.nan, -0.0, 0.0, np.inf), (6e4, -6e4, np.inf)):
+                x = np.where(rng.random(shape) < 0.05, rng.choice(special, shape), rng.integers(-9, 9, shape)).astype(dtype)
+                g = rng.integers(-9, 9, params.out_shape(shape)).astype(dtype)
+                for layout in (np.copy, last) if len(shape) == 4 else (np.copy,):
+                    for rule, given in (("forward", [layout(x)]), ("vjp", [layout(x), layout(g)])):
+                        with record_kernels(met):
+                            if layout is np.copy:
+                                call = direct(rule, params, *[(a.shape, a.dtype) for a in given])
+                            else:
+                                call = direct_last(rule, params, *given)
+                        if call is None:
+                            continue
+                        with np.errstate(all="ignore"):
+                            wanted = as_tuple(getattr(kernels_of(op), rule)(params, *given))
+                        found = as_tuple(small_halves.seeing(call, dtype)(*given))
+                        assert list(map(settled, found)) == list(map(settled, wanted)), (op, rule, geometry)
+                        if layout is np.copy:
+                            with exact_memory():
+                                closely = as_tuple(small_halves.seeing(call, dtype)(*[guarded(a, "end") for a in given]))
+                            assert list(map(settled, closely)) == list(map(settled, wanted)), (op, rule, geometry)
+    wanted = TOPS_OF_HALVES | MEANS_OF_HALVES | GRADIENTS_OF_HALVES
+    assert {kernel.__name__ for kernel in met} == {kernel.__name__ for kernel in wanted}
+
+
+@contextmanager
+def record_kernels(met):
+    """Adds the kernels of calls that are made ready."""
+
+    def kept(module):
+        made = module.ready
+
+        def ready(chosen, *told):
+            met.add(chosen[0])
+            return made(chosen, *told)
+
+        return patch.object(module, "ready", ready)
+
+    with kept(small), kept(small_last):
+        yield
 
 
 def test_a_large_array_that_cannot_be_cut_is_left_to_blocks():

@@ -20,19 +20,17 @@ from windowgrad.kernels.arrays import Array, computed, summed
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
-from windowgrad.kernels.pool.max.entry import max_saves, tied, tied_back, topper
-from windowgrad.kernels.pool.max.few_channels import max_few_channels
+from windowgrad.kernels.pool.max.entry import TOPS_OF_HALVES, max_saves, tied, tied_back, topper
 from windowgrad.kernels.pool.max.find import comparable, finder, way_of
 from windowgrad.kernels.pool.max.many_rows import goes_by_axes
-from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
-from windowgrad.kernels.pool.max.rows import max_rows
-from windowgrad.kernels.pool.max.second import max_second
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_winners
 from windowgrad.kernels.pool.mean.entry import (
+    MEANS_OF_HALVES,
     NARROW,
     WIDE,
     added_in,
+    gives_halves,
     over_planes,
     over_planes_back,
     sums,
@@ -49,9 +47,6 @@ Chosen = tuple[Any, tuple[Any, ...], int]
 """A kernel, what it is told besides its arrays, and how many parts threads can share."""
 
 INDICES = np.dtype(np.int64)
-
-READ_HALVES = frozenset({max_few_channels, max_near, max_rows, max_second})
-"""Kernels of maxima that read and write floats of 16 bits as well."""
 
 
 def is_whole(geometry: Geometry, shape: tuple[int, ...], by_axes: bool) -> bool:
@@ -160,7 +155,7 @@ def direct_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
         return None
     p, planes = planned_for(geometry, shape)
     chosen, work = topper(geometry, p, NARROW.dtype, planes), math.prod(shape) * dtype.itemsize
-    return ready(chosen, work, geometry.out_shape(shape), seen_as(dtype)) if chosen[0] in READ_HALVES else None
+    return ready(chosen, work, geometry.out_shape(shape), seen_as(dtype)) if chosen[0] in TOPS_OF_HALVES else None
 
 
 def finding(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], kind: Kind) -> Ready:
@@ -281,3 +276,22 @@ def prepare_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:
     forward = over_planes(params, p, zero, planes, summed(given) == result == zero.dtype)
     push = ready(forward, work, geometry.out_shape(shape), result, wide)
     return push if rule == "forward" else lambda x, dx: push(dx)
+
+
+def direct_mean(rule: str, params: MeanParams, *kinds: Kind) -> Ready | None:
+    """The forward rule or the vjp for floats of 16 bits that kernels read as they are, and float32 sums are rounded to."""
+    (shape, dtype), geometry = kinds[0], params.geometry
+    if rule not in ("forward", "vjp") or not is_whole(geometry, shape, by_axes=rule == "forward" and has_many_rows(geometry)):
+        return None
+    (p, planes), work = planned_for(geometry, shape), math.prod(shape) * dtype.itemsize
+    if rule == "vjp":
+        chosen, result = over_planes_back(params, p, NARROW, planes, False), shape
+        fits = gives_halves(chosen[0], p)
+    else:
+        zero = sums(params, NARROW, NARROW, added_in(params, p))
+        chosen, result = over_planes(params, p, zero, planes, False), geometry.out_shape(shape)
+        fits = chosen[0] in MEANS_OF_HALVES
+    if not fits:
+        return None
+    call = ready(chosen, work, result, seen_as(dtype))
+    return call if rule == "forward" else lambda x, g: (call(g),)

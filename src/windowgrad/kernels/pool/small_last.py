@@ -14,13 +14,15 @@ from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import blocks
 from windowgrad.kernels.pool.layout import Layout, into_memory, is_channels_last, out_of_memory, stands_last
 from windowgrad.kernels.pool.long_rows import is_long
-from windowgrad.kernels.pool.max.entry import last_layout, max_saves, max_vjp, top_layout, topper
+from windowgrad.kernels.pool.max.entry import TOPS_OF_HALVES, last_layout, max_saves, max_vjp, top_layout, topper
 from windowgrad.kernels.pool.max.find import comparable, laid_out_for, search, way_of
 from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.mean.entry import (
+    MEANS_OF_HALVES,
     NARROW,
     WIDE,
     added_in,
+    gives_halves,
     goes_by_axes,
     mean_layout,
     over_runs,
@@ -28,8 +30,7 @@ from windowgrad.kernels.pool.mean.entry import (
     sums,
     telling,
 )
-from windowgrad.kernels.pool.mean.runs import mean_runs, mean_runs_back
-from windowgrad.kernels.pool.small import INDICES, READ_HALVES, Chosen, Ready, held_as, job, named, prepare_mean, ready
+from windowgrad.kernels.pool.small import INDICES, Chosen, Ready, held_as, job, named, prepare_mean, ready
 from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.kernels.vector.halves import seen_as
 from windowgrad.params import MaxParams, MeanParams
@@ -81,7 +82,9 @@ def direct_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> R
     if not layout.last or math.prod(layout.out_shape) == 0:
         return None
     chosen = topper(geometry, layout.plan, NARROW.dtype, layout.planes, True)
-    return restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, seen_as(x.dtype)) if chosen[0] in READ_HALVES else None
+    return (
+        restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, seen_as(x.dtype)) if chosen[0] in TOPS_OF_HALVES else None
+    )
 
 
 def finding_last(params: MaxParams, x: Array) -> Ready | None:
@@ -201,13 +204,15 @@ def direct_mean_last(rule: str, params: MeanParams, x: Array, *others: Array) ->
         return None
     if rule == "vjp":
         chosen = over_runs_back(params, layout.plan, NARROW, layout.planes, layout.channels)
-        if chosen[0] is not mean_runs_back or layout.plan.kernel == 0:  # windows not alike are added up in the gradient itself
+        if not gives_halves(chosen[0], layout.plan):
             return None
         pull = restored(chosen, layout, x.nbytes, array.ndim, x.shape, seen_as(x.dtype))
         return lambda x, g: (pull(g),)
     zero = sums(params, NARROW, NARROW, added_in(params, layout.plan))
     chosen = over_runs(params, layout.plan, zero, layout.planes, layout.channels, False)
-    return restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, seen_as(x.dtype)) if chosen[0] is mean_runs else None
+    return (
+        restored(chosen, layout, x.nbytes, x.ndim, layout.out_shape, seen_as(x.dtype)) if chosen[0] in MEANS_OF_HALVES else None
+    )
 
 
 def summing_last(params: MeanParams, x: Array) -> Ready | None:

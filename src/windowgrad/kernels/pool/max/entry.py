@@ -27,7 +27,8 @@ from windowgrad.kernels.pool.max.many_rows import goes_by_axes, max_axes
 from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.max.row_windows import max_row_windows, row_windows_for
-from windowgrad.kernels.pool.max.second import max_rows_for
+from windowgrad.kernels.pool.max.rows import max_rows
+from windowgrad.kernels.pool.max.second import max_rows_for, max_second
 from windowgrad.kernels.pool.max.short_rows import has_short_rows, max_short
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
 from windowgrad.kernels.pool.max.winner_codes import codes_of
@@ -43,6 +44,9 @@ from windowgrad.params import MaxParams
 
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of an array."""
+
+TOPS_OF_HALVES = frozenset({max_few_channels, max_near, max_rows, max_second})
+"""Kernels that read and write floats of 16 bits as well."""
 
 
 def winners(params: MaxParams, x: Array, out: tuple[Array | None, Array | None] = (None, None)) -> tuple[Array, Array]:

@@ -23,10 +23,15 @@ from windowgrad.kernels.pool.mean.lanes import is_small, mean_lanes, mean_lanes_
 from windowgrad.kernels.pool.mean.many_rows import mean_axes
 from windowgrad.kernels.pool.mean.near import mean_near
 from windowgrad.kernels.pool.mean.row_windows import mean_row_window_runs, mean_row_windows
-from windowgrad.kernels.pool.mean.rows import mean_rows_back_for
+from windowgrad.kernels.pool.mean.rows import (
+    back_rows_of_few,
+    mean_rows_back_for,
+    mean_rows_of_few,
+    mean_rows_of_many,
+)
 from windowgrad.kernels.pool.mean.run_windows import adds_in_registers, mean_run_windows
 from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, piece_of_runs
-from windowgrad.kernels.pool.mean.second import mean_sums_for
+from windowgrad.kernels.pool.mean.second import mean_second, mean_sums_for
 from windowgrad.kernels.pool.mean.short_rows import beats_lanes, has_short_means, mean_short
 from windowgrad.kernels.pool.mean.whole import (
     PIECE,
@@ -39,12 +44,16 @@ from windowgrad.kernels.pool.mean.whole import (
 from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.plan import Plan, regularity
 from windowgrad.kernels.pool.row_windows import nominal, shared_out
-from windowgrad.kernels.pool.window_spans import depth_of
+from windowgrad.kernels.pool.window_spans import DIRECT, depth_of
 from windowgrad.kernels.runtime.buffers import empty
 from windowgrad.kernels.runtime.threads import run
 from windowgrad.params import MeanParams
 
 NARROW, WIDE = np.empty(0, np.float32), np.empty(0, np.float64)
+
+MEANS_OF_HALVES = frozenset({mean_near, mean_second, mean_rows_of_few, mean_rows_of_many, mean_runs})
+GRADIENTS_OF_HALVES = frozenset({back_rows_of_few, mean_runs_back})
+"""Kernels that read and write floats of 16 bits as well."""
 
 DEEP = 15
 """From so many additions one after the other, float32 would not keep the stated error of a mean."""
@@ -156,6 +165,14 @@ def over_runs_back(params: MeanParams, p: Plan, zero: Array, planes: int, channe
     if sees_all(params, p):
         return mean_whole_runs_back, (*divisors(params, p), zero, p.plane_in, p.width, channels), rows
     return mean_runs_back, (*divisors(params, p), zero, p.packed_back, channels), rows
+
+
+def gives_halves(kernel: Any, p: Plan) -> bool:
+    """Whether a kernel for gradients reads and writes floats of 16 bits: it adds up nothing in the gradient, which would round.
+
+    Windows that are not alike, or have many taps, are added up there.
+    """
+    return kernel in GRADIENTS_OF_HALVES and 0 < p.kernel <= DIRECT
 
 
 def mean_layout(params: MeanParams, x: Array, shape: tuple[int, ...]) -> Layout:

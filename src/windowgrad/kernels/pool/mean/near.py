@@ -19,6 +19,7 @@ from windowgrad.kernels.pool.near_rows import Vectors, Watch, emit_row, put, rea
 from windowgrad.kernels.pool.packed import Rows, rows_of, unpacked
 from windowgrad.kernels.pool.row_pieces import fill, next_piece, piece_at
 from windowgrad.kernels.runtime.jit import kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import plus
 from windowgrad.kernels.vector.ops import address, alive
 from windowgrad.kernels.vector.registers import wide_lanes
@@ -45,7 +46,7 @@ def near_means(typing: Any, x: Any, base: Any, rows: Any, width: Any, by: Any, s
             put(e, (sums, args[5]), j, total, left)
             put(e, (y, args[6]), e.add(args[7], j), builder.fdiv(total, e.load((by, args[4]), j)), left)
 
-        read = reading(e, (x, args[0]), args[1], (rows.types[0], places), constant(Vec(x.dtype, e.n), 0.0))
+        read = reading(e, (x, args[0]), args[1], (rows.types[0], places), constant(Vec(x.dtype, e.n), 0))
         emit_row(e, plus, (low, high), args[3], [zero], read, lambda a, b: None, keep)
         return seen.bits()
 
@@ -58,7 +59,7 @@ def mean_near(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, pla
     line, windows, _ = unpacked(plan)
     n, width, divided_by = wide_lanes(zero), line.width, 0.0
     totals, divisors = np.zeros(width + n, zero.dtype), np.ones(width + n, zero.dtype)
-    x, y, sums, by = address(x), address(y), address(totals), address(divisors)
+    x, y, sums, by = cells(x), cells(y), address(totals), address(divisors)
     row_divisor, col_divisor = address(row_divisor), address(col_divisor)
     piece = piece_at(first, width, line, windows)
     for _ in range(first, last):

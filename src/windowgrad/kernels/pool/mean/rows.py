@@ -33,6 +33,7 @@ from windowgrad.kernels.pool.row_pieces import (
 )
 from windowgrad.kernels.pool.window_spans import DIRECT, spanning, uses_up
 from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import plus
 from windowgrad.kernels.vector.ops import (
     address,
@@ -114,7 +115,7 @@ def forward_kernel(many: bool) -> Any:
         space, nothing = np.zeros(0 if lone else buffer_size(line, size, n), zero.dtype), np.zeros(1, zero.dtype)[0]
         totals, divisors, divided_from = np.zeros(size + n, zero.dtype), np.ones(size + n, zero.dtype), 0
         ahead = ahead_of(x, line, windows)
-        x, y, buffer, sums, by = address(x), address(y), address(space), address(totals), address(divisors)
+        x, y, buffer, sums, by = cells(x), cells(y), address(space), address(totals), address(divisors)
         row_divisor, col_divisor = address(row_divisor), address(col_divisor)
         refill, direct = size < line.out or (many and uses_up(taps)), is_unchanged(line)
         piece = piece_at(first, size, line, windows)
@@ -281,7 +282,7 @@ def backward_kernel(many: bool) -> Any:
         for j in range(out):
             divisors[j] = col_divisor[j]
         buffer, total, some, by = address(space), address(sums), address(added), address(divisors)
-        g, gx, row_divisor = address(g), address(gx), address(row_divisor)
+        g, gx, row_divisor = cells(g), cells(gx), address(row_divisor)
         base, i = first // height * windows.plane, first % height
         job = first
         while job < last:

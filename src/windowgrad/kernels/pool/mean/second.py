@@ -16,6 +16,7 @@ from windowgrad.kernels.pool.plan import Array, Plan
 from windowgrad.kernels.pool.row_pieces import fill, next_piece, piece_at, seen_by, span
 from windowgrad.kernels.pool.second_rows import is_second, seconding
 from windowgrad.kernels.runtime.jit import kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import plus
 from windowgrad.kernels.vector.ops import address, alive, anywhere, later
 from windowgrad.kernels.vector.registers import wide_lanes
@@ -30,10 +31,10 @@ def mean_sums_for(p: Plan, zero: Array) -> Any:
 
 @kernel
 def mean_second(x: Any, y: Any, row_divisor: Any, col_divisor: Any, zero: Any, plan: Any, first: int, last: int) -> None:
-    """Pieces `first` to `last` of the output rows of all planes; sums as `zero`, which is as x and y."""
+    """Pieces `first` to `last` of the output rows of all planes; sums as `zero`, as x and y are in registers."""
     line, windows, size = unpacked(plan)
     divisors, divided_by, divided_from = np.ones(size + wide_lanes(zero), zero.dtype), 0.0, 0
-    x, y, by, row_divisor, col_divisor = address(x), address(y), address(divisors), address(row_divisor), address(col_divisor)
+    x, y, by, row_divisor, col_divisor = cells(x), cells(y), address(divisors), address(row_divisor), address(col_divisor)
     piece = piece_at(first, size, line, windows)
     for _ in range(first, last):
         at, out, rows = piece.at, piece.high - piece.low, rows_of(windows, piece.row)
