@@ -132,8 +132,8 @@ def test_stopped_halfway_it_leaves_a_cache_that_the_next_process_can_use(tmp_pat
 
 @pytest.mark.slow
 def test_every_kernel_there_is_is_compiled():
-    for part in steps.parts(np.dtype(np.float32)):
-        assert set(workers.failures("float32", part)) == {""}, part
+    for dtype, part in (*(("float32", part) for part in steps.parts(np.dtype(np.float32))), ("float16", "lp_pool")):
+        assert set(workers.failures(dtype, part)) == {""}, (dtype, part)
     for module in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
         importlib.import_module(module.name)
     made = [each for each in gc.get_objects() if issubclass(type(each), Dispatcher)]  # by its type: some objects warn of a look
