@@ -107,10 +107,10 @@ def test_windows_are_taken_one_by_one_where_they_share_little_and_in_the_order_o
 @pytest.mark.parametrize("p", [2, 2.5, 3])
 def test_calls_are_prepared_where_powers_are_products_of_floats(p, dtype):
     x = np.ones((2, 8, 9, 11), dtype)
-    params, own = LpParams(Sliding((2, 2), 2), p), dtype in (np.float32, np.float64) and p != 2.5
+    params, own = LpParams(Sliding((2, 2), 2), p), dtype != np.int16 and p != 2.5
     assert (dispatch.route(LP, "forward", params, (x.shape, x.dtype))[1] is not None) == own
     assert (dispatch.prepared_last(LP, "forward", params, channels_last(x)) is not None) == own
-    assert (dispatch.prepared_last(LP, "forward", params, cropped(x)) is not None) == own
+    assert (dispatch.prepared_last(LP, "forward", params, cropped(x)) is not None) == (own and dtype != np.float16)
     assert dispatch.prepared_last(LP, "forward", params, x[:, ::2]) is None or own
     assert dispatch.prepared_last(LP, "forward", params, x[..., ::2]) is None
     assert dispatch.prepared_last(LP, "forward", params, np.broadcast_to(x[:, :1], x.shape)) is None

@@ -153,7 +153,7 @@ def test_calls_of_floats_that_are_not_cut_are_prepared():
         ((32, 512, 512), np.float32, True),
         ((2, 512, 513), np.float32, False),
         ((0, 4, 4), np.float32, False),
-        ((4, 4), np.float16, False),
+        ((4, 4), np.float16, True),
         ((4, 4), np.int32, False),
         ((4, 4), np.float64, True),
     ]:

@@ -86,13 +86,15 @@ def halving(
 def halving_last(
     prepare_last: Callable[..., Ready | None], reads: Reads = always, direct: Callable[..., Ready | None] | None = None
 ) -> Callable[..., Ready | None]:
-    """The same for arrays with these shapes, dtypes and strides."""
+    """The same for arrays with these shapes, dtypes and strides, whose cells are in a row in some order of the axes."""
 
     def prepared(rule: str, params: PoolParams, *arrays: Array) -> Ready | None:
         if (dtype := half_of([(array.shape, array.dtype) for array in arrays])) is None:
             return prepare_last(rule, params, *arrays)
         if direct is not None and (found := direct(rule, params, *arrays)) is not None:
             return seeing(found, dtype)
+        if not all(array.transpose(in_memory(array)).flags.c_contiguous for array in arrays):
+            return None
         shape = arrays[0].shape
         images = shape[0] if len(shape) > params.geometry.rank + 1 else 1
 

@@ -15,6 +15,7 @@ from numba.extending import intrinsic
 from windowgrad.kernels.pool.long_spans import Spans, add_long, join_long
 from windowgrad.kernels.runtime.jit import helper
 from windowgrad.kernels.vector.loops import Combine, Emitter
+from windowgrad.kernels.vector.types import lane_order
 
 UNROLLED = (3, 5, 7)
 """Numbers of taps that have a loop of their own where windows are more than two cells apart."""
@@ -47,6 +48,14 @@ def lanes_from(e: Emitter, a: Any, b: Any, first: int) -> Any:
     """Every second lane of a, b."""
     order = ir.Constant(ir.VectorType(ir.IntType(32), e.n), list(range(first, 2 * e.n, 2)))
     return e.builder.shuffle_vector(a, b, order)
+
+
+def third_lanes(e: Emitter, vectors: list[Any]) -> Any:
+    """Every third lane of three vectors."""
+    lanes = [3 * lane for lane in range(e.n)]
+    pair = e.builder.shuffle_vector(*vectors[:2], lane_order([lane if lane < 2 * e.n else 0 for lane in lanes]))
+    order = lane_order([place if lane < 2 * e.n else lane - e.n for place, lane in enumerate(lanes)])
+    return e.builder.shuffle_vector(pair, vectors[2], order)
 
 
 def spanning(combine: Combine, twice: bool, many: bool = True) -> Any:
@@ -95,6 +104,23 @@ def spanning(combine: Combine, twice: bool, many: bool = True) -> Any:
                         builder.store(combine(e, builder.load(total), entry(k, apart)), total)
                     keep(j, builder.load(total))
 
+            def each_third(number: int | None) -> None:
+                """Of three vectors that are combined at every cell, every third lane."""
+                with e.steps(e.int(0), out, e.int(e.n)) as j:
+                    starts = [e.add(e.mul(j, 3), place * e.n) for place in range(3)]
+                    totals = [e.variable(e.load(source, start)) for start in starts]
+
+                    def join(k: Any) -> None:
+                        for start, total in zip(starts, totals, strict=True):
+                            builder.store(combine(e, builder.load(total), e.load(source, e.add(start, k))), total)
+
+                    for tap in range(1, number or 1):
+                        join(e.mul(step, tap))
+                    if number is None:
+                        with e.steps(step, e.mul(step, taps), step) as k:
+                            join(k)
+                    keep(j, third_lanes(e, [builder.load(total) for total in totals]))
+
             def tree(i: Any, cells: int) -> Any:
                 """n windows of 2, 4, 8 cells side by side: neighbours are combined again and again."""
                 if cells == 1:
@@ -107,7 +133,7 @@ def spanning(combine: Combine, twice: bool, many: bool = True) -> Any:
                     keep(j, tree(e.mul(j, cells), cells))
 
             def apart() -> None:
-                """One output at a time, for the strides that have no shuffle; of few taps, without a loop over them."""
+                """One output at a time, for the strides that have no shuffles; of few taps, without a loop over them."""
 
                 def few(number: int) -> None:
                     with e.steps(e.int(0), out, e.int(1)) as j:
@@ -160,6 +186,8 @@ def spanning(combine: Combine, twice: bool, many: bool = True) -> Any:
                 *([(e.less(e.int(DIRECT), taps), long)] if many and buffer.dtype == y.dtype else []),
                 (one, lambda: several(1)),
                 (two, lambda: several(2)),
+                (all_of(e.equal(stride, 3), of_three), lambda: each_third(3)),
+                (e.equal(stride, 3), lambda: each_third(None)),
                 (e.less(e.int(0), stride), apart),
             )
             return context.get_dummy_value()
