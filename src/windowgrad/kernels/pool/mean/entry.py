@@ -34,12 +34,11 @@ from windowgrad.kernels.pool.mean.runs import fits, mean_runs, mean_runs_back, p
 from windowgrad.kernels.pool.mean.second import mean_second, mean_sums_for
 from windowgrad.kernels.pool.mean.short_rows import beats_lanes, has_short_means, mean_short
 from windowgrad.kernels.pool.mean.whole import (
-    PIECE,
     is_whole,
     mean_whole,
     mean_whole_back,
-    mean_whole_runs,
     mean_whole_runs_back,
+    over_whole_runs,
 )
 from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.plan import Plan, regularity
@@ -142,7 +141,8 @@ def over_planes(params: MeanParams, p: Plan, zero: Array, planes: int, same: boo
 def over_runs(params: MeanParams, p: Plan, zero: Array, planes: int, channels: int, same: bool) -> Chosen:
     """The kernel for channels last; all additions are those of channels first. `same` as in `over_planes_back`."""
     if sees_all(params, p):
-        return mean_whole_runs, (*divisors(params, p), p.plane_in, channels), planes * -(-channels // PIECE)
+        kernel, told, count = over_whole_runs(p.plane_in, channels, planes)
+        return kernel, (*divisors(params, p), *told), count
     if nominal(params.geometry, p.width):
         return mean_row_window_runs, (*divisors(params, p), p.packed, channels), planes * p.out
     piece, pieces = piece_of_runs(p, channels)

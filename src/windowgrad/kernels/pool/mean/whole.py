@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from windowgrad.kernels.pool.mean.channel_blocks import CHANNELS, LEAST_CHANNELS, sum_blocks, total_of
 from windowgrad.kernels.pool.mean.channels import sum_far_runs, sum_near_runs
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_windows import grouping
@@ -179,6 +180,43 @@ def mean_whole_runs(x: Any, y: Any, row_divisor: Any, col_divisor: Any, size: in
     for piece in range(first, last):
         plane, low = piece // pieces, piece % pieces * PIECE
         mean_channels(x, plane * size * run, size, run, low, min(low + PIECE, run), divisor, wide, y, plane * run)
+
+
+@helper
+def mean_blocks(x: Any, at: int, size: int, run: int, channels: int, by: float, sums: Any, y: Any, to: int) -> None:
+    """The same for so many channels of a large plane, a block of cells at a time."""
+    step = wide_lanes(x)
+    sum_blocks(x, at, size, run, channels, sums)
+    for c in range(0, channels, step):
+        left = min(step, channels - c)
+        if store_mean(y, to + c, total_of(x, sums, c * lanes(x)), by, left):
+            for k in range(c, c + left):
+                if y[to + k] - y[to + k] != 0:
+                    y[to + k] = sum_in_turn(x, at + k, size, run) / by
+
+
+@kernel
+def mean_run_blocks(
+    x: Any, y: Any, row_divisor: Any, col_divisor: Any, size: int, run: int, some: int, first: int, last: int
+) -> None:
+    """Shares `first` to `last` of the channels of all large planes, as `mean_whole_runs`; `some` channels are a share."""
+    divisor, shares = row_divisor[0] * col_divisor[0], (run + some - 1) // some
+    space = np.empty((some + wide_lanes(x)) * lanes(x), row_divisor.dtype)  # float64
+    x, y, sums = address(x), address(y), address(space)
+    for share in range(first, last):
+        plane, low = share // shares, share % shares * some
+        channels = min(some, run - low)
+        mean_blocks(x, plane * size * run + low, size, run, channels, divisor, sums, y, plane * run + low)
+    alive(space)
+
+
+def over_whole_runs(size: int, channels: int, planes: int) -> tuple[Any, tuple[int, ...], int]:
+    """The kernel for planes of so many cells, each a run of channels, what it is told of that, and how many shares there are."""
+    if size <= NEAR or channels < LEAST_CHANNELS:
+        return mean_whole_runs, (size, channels), planes * -(-channels // PIECE)
+    many, few = CHANNELS
+    some = many if planes > 1 or channels > many else few
+    return mean_run_blocks, (size, channels, some), planes * -(-channels // some)
 
 
 @kernel
