@@ -19,7 +19,7 @@ def cells(images, channels, sides, dtype):
     rng = np.random.default_rng(channels)
     x = (rng.standard_normal((images, *sides, channels)) * 100).astype(dtype)
     if x.dtype.kind == "f":
-        x[0, 2, 2, 3], x[-1, 1, 1, 70], x[-1, ..., 100], x[0, ..., 5] = np.nan, np.inf, 3e38, -0.0
+        x[0, 2, 2, 3], x[-1, 1, 1, 70], x[-1, ..., 100], x[0, ..., 5] = np.nan, np.inf, np.finfo(dtype).max, -0.0
     return x
 
 

@@ -211,7 +211,7 @@ def mean_run_blocks(
 
 
 def over_whole_runs(size: int, channels: int, planes: int) -> tuple[Any, tuple[int, ...], int]:
-    """The kernel for planes of so many cells, each a run of channels, what it is told of that, and how many shares there are."""
+    """The kernel for planes of so many cells, each a run of channels, what it is told of that, and how many shares."""
     if size <= NEAR or channels < LEAST_CHANNELS:
         return mean_whole_runs, (size, channels), planes * -(-channels // PIECE)
     many, few = CHANNELS
