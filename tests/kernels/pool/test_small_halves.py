@@ -126,6 +126,7 @@ DIRECT = {
     "many taps": (Sliding((2, 12), (2, 1)), (2, 3, 8, 70)),
     "many taps apart": (Sliding((2, 12), (2, 13)), (2, 3, 8, 70)),
     "near": (Sliding((3, 3), 1, 1), (1, 3, 20, 150)),
+    "taps of a row": (Sliding((1, 4), 1, (0, 1)), (2, 3, 6, 200)),
     "second": (Sliding((3, 3), 2, 1), (1, 3, 20, 530)),
     "side by side": (Sliding((2, 2), 2), (1, 3, 20, 530)),
     "runs": (Sliding((3, 3), 2, 1), (2, 20, 9, 9)),

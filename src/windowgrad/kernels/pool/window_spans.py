@@ -90,11 +90,13 @@ def spanning(combine: Combine, twice: bool, many: bool = True) -> Any:
                     return e.load(source, i)
                 return lanes_from(e, e.load(source, i), e.load(source, e.add(i, e.n)), 0)
 
-            def three(apart: int) -> None:
+            def few_taps(number: int, apart: int) -> None:
                 with e.steps(e.int(0), out, e.int(e.n)) as j:
                     i = e.mul(j, apart)
-                    total = combine(e, entry(i, apart), entry(e.add(i, step), apart))
-                    keep(j, combine(e, total, entry(e.add(i, step, step), apart)))
+                    total = entry(i, apart)
+                    for tap in range(1, number):
+                        total = combine(e, total, entry(e.add(i, e.mul(step, tap)), apart))
+                    keep(j, total)
 
             def several(apart: int) -> None:
                 with e.steps(e.int(0), out, e.int(e.n)) as j:
@@ -178,8 +180,9 @@ def spanning(combine: Combine, twice: bool, many: bool = True) -> Any:
 
             one, two, of_three, beside = e.equal(stride, 1), e.equal(stride, 2), e.equal(taps, 3), e.equal(step, 1)
             choose(
-                (all_of(one, of_three), lambda: three(1)),
-                (all_of(two, of_three), lambda: three(2)),
+                (all_of(one, of_three), lambda: few_taps(3, 1)),
+                (all_of(one, e.equal(taps, 2)), lambda: few_taps(2, 1)),
+                (all_of(two, of_three), lambda: few_taps(3, 2)),
                 (all_of(two, e.equal(taps, 2), beside), lambda: side_by_side(2)),
                 (all_of(e.equal(stride, 4), e.equal(taps, 4), beside), lambda: side_by_side(4)),
                 (all_of(e.equal(stride, 8), e.equal(taps, 8), beside), lambda: side_by_side(8)),

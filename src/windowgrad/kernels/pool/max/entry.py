@@ -26,6 +26,7 @@ from windowgrad.kernels.pool.max.last_planes import last_gradient, last_planes, 
 from windowgrad.kernels.pool.max.many_rows import goes_by_axes, max_axes
 from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
+from windowgrad.kernels.pool.max.row_taps import max_row_taps, takes_taps
 from windowgrad.kernels.pool.max.row_windows import max_row_windows, row_windows_for
 from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.second import max_rows_for, max_second
@@ -45,7 +46,7 @@ from windowgrad.params import MaxParams
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of an array."""
 
-TOPS_OF_HALVES = frozenset({max_few_channels, max_near, max_rows, max_second})
+TOPS_OF_HALVES = frozenset({max_few_channels, max_near, max_row_taps, max_rows, max_second})
 """Kernels that read and write floats of 16 bits as well."""
 
 
@@ -111,6 +112,8 @@ def topper(geometry: Geometry, p: Plan, dtype: Any, planes: int, last: bool = Fa
         return max_row_windows, (p.packed, size), planes * -(-p.out // size)
     if short:
         return max_short, (least(dtype), p.packed), planes
+    if takes_taps(p, dtype):
+        return max_row_taps, (p.packed,), planes * p.pieces
     near = dtype in (np.float32, np.float64) and is_near(p)
     return max_near if near else max_rows_for(p, dtype), (least(dtype), p.packed), planes * p.pieces
 

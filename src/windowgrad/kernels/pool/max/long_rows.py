@@ -16,6 +16,7 @@ from windowgrad.geometry import Geometry, Sliding
 from windowgrad.kernels.arrays import Array, flat
 from windowgrad.kernels.pool.long_rows import Chosen, Section, for_cells, for_outputs, is_long, is_plain, over
 from windowgrad.kernels.pool.max.find import comparable, finder, least, sum_dtype, way_of
+from windowgrad.kernels.pool.max.row_taps import max_row_taps, takes_taps
 from windowgrad.kernels.pool.max.row_windows import max_row_windows, row_windows_for
 from windowgrad.kernels.pool.max.second import max_rows_for
 from windowgrad.kernels.pool.max.winner_codes import are_pairs, codes_of
@@ -45,6 +46,8 @@ def tops(geometry: Geometry, x: Array, y: Array) -> None:
         p = section.plan
         if size := row_windows_for(geometry, p, x.shape[-1], x.dtype):
             return max_row_windows, (section.moved(p.packed), size), -(-p.out // size)
+        if takes_taps(p, x.dtype):
+            return max_row_taps, (section.moved(p.packed),), p.pieces
         return max_rows_for(p, x.dtype), (least(x.dtype), section.moved(p.packed)), p.pieces
 
     over(for_outputs(geometry, x.shape[-1]), ((rows(x), True), (rows(y), False)), choose)
