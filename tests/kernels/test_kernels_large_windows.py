@@ -7,6 +7,7 @@ import pytest
 
 import windowgrad as wg
 from support.exact import same_bits
+from windowgrad import dispatch
 from windowgrad.geometry import Sliding
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 
@@ -45,9 +46,14 @@ def first_winner(cells):
     return flat[np.arange(len(flat)), best]
 
 
-@pytest.fixture(params=[1 << 21, 40], ids=["whole", "in blocks"], autouse=True)
+@pytest.fixture(params=[(1 << 21, 1), (40, 1), (1 << 21, 1 << 21)], ids=["whole", "in blocks", "by rows"], autouse=True)
 def block(request, monkeypatch):
-    monkeypatch.setattr("windowgrad.kernels.pool.axis_passes.BLOCK", request.param)
+    """Small planes are compared by rows: here axis by axis too."""
+    for name, value in zip(("axis_passes.BLOCK", "max.many_rows.NARROW"), request.param, strict=True):
+        monkeypatch.setattr(f"windowgrad.kernels.pool.{name}", value)
+    dispatch.route.cache_clear()
+    yield
+    dispatch.route.cache_clear()
 
 
 @pytest.mark.slow

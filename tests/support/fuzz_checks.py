@@ -112,6 +112,7 @@ BLOCKS = [
     (strips, "CELLS", 64),
     (strips, "LARGE", 64),
     (axes, "BLOCK", 128),
+    (many_rows, "NARROW", 1),
     (many_rows, "WIDE", 1),
     (many_rows, "LARGE", 1),
     (winner_strips, "UNCUT", 512),

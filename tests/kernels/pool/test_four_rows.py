@@ -87,7 +87,23 @@ def test_windows_of_several_rows_go_by_axes_on_wide_and_large_planes():
     assert not goes((1 << 11, 128), (7, 7), (2, 1))
     assert not goes((1 << 11, 128), (7, 7), 1, 0, (2, 1))
     assert not goes((8, 1 << 11, 128), (3, 3, 3), 1)
-    assert goes((20, 20), (13, 1), 1)
+
+
+def test_windows_of_many_rows_go_by_axes_on_planes_that_are_not_small():
+    def goes(shape, *window, last=False):
+        return many_rows.goes_by_axes(Sliding(*window), shape, last)
+
+    assert goes((32, 32), (13, 13), 1)
+    assert not goes((32, 31), (13, 13), 1)
+    assert not goes((31, 32), (13, 13), 1)
+    assert not goes((32, 32), (12, 13), 1)
+    assert not goes((32, 32), (18, 13), 1, last=True)
+    assert goes((32, 32), (19, 13), 1, last=True)
+    assert goes((65, 3), (65, 1), 1)
+    assert not goes((64, 3), (65, 1), 1)
+    assert goes((8, 8, 32), (5, 5, 5), 1)
+    assert not goes((8, 8, 32), (4, 6, 5), 1)
+    assert not goes((8, 8, 32), (6, 6, 5), 1, last=True)
 
 
 def test_wide_planes_of_any_layout_give_the_same():

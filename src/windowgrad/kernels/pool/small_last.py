@@ -10,12 +10,12 @@ import numpy as np
 from windowgrad.dtypes import float_of
 from windowgrad.geometry import Global
 from windowgrad.kernels.arrays import Array, computed, flat, summed
-from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import blocks
 from windowgrad.kernels.pool.layout import Layout, into_memory, is_channels_last, out_of_memory, stands_last
 from windowgrad.kernels.pool.long_rows import is_long
 from windowgrad.kernels.pool.max.entry import TOPS_OF_HALVES, last_layout, max_saves, max_vjp, top_layout, topper
 from windowgrad.kernels.pool.max.find import comparable, laid_out_for, search, way_of
+from windowgrad.kernels.pool.max.many_rows import goes_by_axes as by_axes
 from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.mean.entry import (
     MEANS_OF_HALVES,
@@ -64,7 +64,7 @@ def prepare_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> 
     if rule == "with_indices":
         return finding_last(params, x)
     held = computed(x.dtype)
-    if rule != "forward" or has_many_rows(geometry) or blocks(geometry, x, held) is not None or not x.size:
+    if rule != "forward" or by_axes(geometry, x.shape, True) or blocks(geometry, x, held) is not None or not x.size:
         return None
     layout = top_layout(params, x)
     if not layout.last or math.prod(layout.out_shape) == 0:
@@ -76,7 +76,7 @@ def prepare_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> 
 def direct_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> Ready | None:
     """The forward rule for floats of 16 bits that kernels read and write as they are, and compare as float32."""
     geometry = params.geometry
-    if rule != "forward" or has_many_rows(geometry) or blocks(geometry, x, x.dtype) is not None or not x.size:
+    if rule != "forward" or by_axes(geometry, x.shape, True) or blocks(geometry, x, x.dtype) is not None or not x.size:
         return None
     layout = top_layout(params, x)
     if not layout.last or math.prod(layout.out_shape) == 0:

@@ -12,7 +12,7 @@ import numpy as np
 from windowgrad.dtypes import derivative_of
 from windowgrad.geometry import Geometry, Global, Sliding
 from windowgrad.kernels.arrays import Array, added, cast, computed, finished, flat, ordered, room, summed
-from windowgrad.kernels.pool.axis_passes import axis_blocks, has_many_rows
+from windowgrad.kernels.pool.axis_passes import axis_blocks
 from windowgrad.kernels.pool.blocks import Block, Blocks, blocks, cut_up, is_cast
 from windowgrad.kernels.pool.few_channels import has_few_channels, is_thinned
 from windowgrad.kernels.pool.lane_groups import groups_of
@@ -74,8 +74,7 @@ def max_forward(params: MaxParams, x: Array, out: Array | None = None) -> Array:
         y = empty(out_shape(params.geometry, x.shape), x.dtype) if out is None else out
         long_rows.tops(params.geometry, x, y)
         return y
-    last = is_channels_last(x, params.geometry, x.shape)  # of those, only windows of many rows are worth a copy
-    by_axes = has_many_rows(params.geometry) if last else goes_by_axes(params.geometry, x.shape)
+    by_axes = goes_by_axes(params.geometry, x.shape, is_channels_last(x, params.geometry, x.shape))
     if (cut := blocks(params.geometry, x, computed(x.dtype), by_axes=by_axes)) is not None:
         y = empty(out_shape(params.geometry, x.shape), x.dtype) if out is None else out
         cut.fill((y,), (x,), lambda block, x, out: (max_forward(within(params, block), x, *out),))
