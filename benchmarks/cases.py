@@ -125,7 +125,10 @@ class Case:
 def cells(shape: tuple[int, ...], last: bool, seed: int, dtype: str = "float32") -> Array:
     """Random cells: N×C×… in memory, or N×…×C seen as N×C×…"""
     stored, rng = (shape[0], *shape[2:], shape[1]) if last else shape, np.random.default_rng(seed)
-    found: Array = rng.standard_normal(stored, dtype=dtype) if dtype != "uint8" else rng.integers(0, 256, stored, dtype)
+    if dtype == "uint8":
+        found: Array = rng.integers(0, 256, stored, dtype)
+    else:
+        found = rng.standard_normal(stored, dtype="float64" if dtype == "float64" else "float32").astype(dtype, copy=False)
     return np.moveaxis(found, -1, 1) if last else found
 
 

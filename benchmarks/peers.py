@@ -85,6 +85,8 @@ def by_jax(case: Case, x: Array, g: Array) -> Call | None:
     windows = case.as_windows()
     if case.op in COMPOSED or windows is None or (case.op == "avg" and case.hangs_over) or case.rule == "bridge":
         return None
+    if case.dtype == "float16":  # of many equal maxima it takes others
+        return None
     pool = jax_pool(case, *windows)
     stored = [jax.device_put(np.moveaxis(a, 1, -1) if case.last else a) for a in (x, g)]
 

@@ -32,6 +32,7 @@ from torch_peer import composed
 from windows import measured as also
 
 TIED = 1e-5  # the part of a peer's gradient that may lie elsewhere: equal maxima, of which JAX may take another
+CLOSE = {"float16": (1e-2, 1e-2)}  # PyTorch rounds each sum of gradients to 16 bits
 
 VIEW = report.View(
     title="Pooling",
@@ -79,7 +80,8 @@ def differing(case: Case, a: Array, b: Array) -> int:
     """How many cells are not close; image by image, since a large comparison needs several times its memory."""
     if a.shape != b.shape or a.dtype != b.dtype:
         raise WrongResultError(f"{case.name}: {a.dtype}{a.shape} is not {b.dtype}{b.shape}")
-    return sum(int(np.sum(~np.isclose(one, other, rtol=1e-4, atol=1e-5))) for one, other in zip(a, b, strict=True))
+    rtol, atol = CLOSE.get(case.dtype, (1e-4, 1e-5))
+    return sum(int(np.sum(~np.isclose(one, other, rtol=rtol, atol=atol))) for one, other in zip(a, b, strict=True))
 
 
 def summary(rows: list[report.Row]) -> Iterator[RenderableType]:

@@ -20,14 +20,14 @@ CHANNELS = (1, 3, 16, 32, 64, 96, 128, 192, 256)
 def drawn(count: int, seed: int) -> Iterator[Case]:
     """`count` geometries and shapes with one operator each, forward, backward and both: three rows per case.
 
-    A quarter of the images have their channels last, and one case in eight is of float64.
+    A quarter of the images have their channels last; one case in eight is of float64, and one of float16.
     """
     rng = random.Random(seed)
     for _ in range(count):
         op = rng.choice(OPS)
         name, geometry, shape = draw_within(rng)
         last = geometry.rank == 2 and shape[1] > 1 and rng.random() < 0.25
-        dtype = "float64" if rng.random() < 0.125 else "float32"
+        dtype = rng.choices(("float32", "float64", "float16"), (6, 1, 1))[0]
         for rule in RULES:
             yield Case(op, rule, name, geometry, shape, last, dtype)
 
@@ -75,12 +75,26 @@ def draw_geometry(rng: random.Random, rank: int) -> tuple[str, Geometry]:
     if kind == "adaptive":
         bins = rng.randint(1, 7)
         return f"adaptive {'×'.join([str(bins)] * rank)}", Adaptive((bins,) * rank)
-    kernel = rng.choices((2, 3, 5, 7), (4, 4, 1, 1))[0]
-    stride = rng.choice(sorted({1, 2, kernel}))
-    padding = rng.choice((0, kernel // 2))
+    if rank > 1 and rng.random() < 0.25:
+        sides = [draw_side(rng, (1, 2, 3, 4, 5)) for _ in range(rank)]  # windows that are oblong, or of one axis
+    else:
+        sides = [draw_side(rng, (2, 2, 2, 2, 3, 3, 3, 3, 5, 7))] * rank
+    kernel, stride, padding = map(list, zip(*sides, strict=True))
     ceil_mode = rng.random() < 0.25
-    name = f"{'×'.join([str(kernel)] * rank)} s{stride}{f' p{padding}' if padding else ''}{' ceil' if ceil_mode else ''}"
-    return name, Sliding((kernel,) * rank, stride, padding, ceil_mode=ceil_mode)
+    pads = f" p{told(padding)}" if any(padding) else ""
+    name = f"{'×'.join(map(str, kernel))} s{told(stride)}{pads}{' ceil' if ceil_mode else ''}"
+    return name, Sliding(kernel, stride, padding, ceil_mode=ceil_mode)
+
+
+def draw_side(rng: random.Random, kernels: tuple[int, ...]) -> tuple[int, int, int]:
+    """(kernel, stride, padding) of an axis."""
+    kernel = rng.choice(kernels)
+    return kernel, rng.choice(sorted({1, 2, kernel})), rng.choice((0, kernel // 2))
+
+
+def told(numbers: list[int]) -> str:
+    """One number if all are the same."""
+    return str(numbers[0]) if len(set(numbers)) == 1 else "×".join(map(str, numbers))
 
 
 def is_possible(geometry: Geometry, spatial: tuple[int, ...]) -> bool:
