@@ -125,6 +125,8 @@ DIRECT = {
     "bins of a row": (Adaptive((7,)), (6, 40)),
     "many taps": (Sliding((2, 12), (2, 1)), (2, 3, 8, 70)),
     "many taps apart": (Sliding((2, 12), (2, 13)), (2, 3, 8, 70)),
+    "short rows": (Sliding((2, 2), 2), (2, 3, 28, 28)),
+    "short rows with padding": (Sliding((3, 2), 1, (1, 1)), (2, 3, 20, 28)),
     "near": (Sliding((3, 3), 1, 1), (1, 3, 20, 150)),
     "taps of a row": (Sliding((1, 4), 1, (0, 1)), (2, 3, 6, 200)),
     "second": (Sliding((3, 3), 2, 1), (1, 3, 20, 530)),

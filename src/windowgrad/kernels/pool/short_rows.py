@@ -88,9 +88,9 @@ def crossing(combine: Combine, watch: bool) -> Any:
     ) -> Any:  # fmt: skip
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e = wide_emitter(context, builder, x.dtype)
-            nothing = spread(builder, context.cast(builder, args[6], absent, x.dtype), e.n)
+            nothing, missing = (spread(builder, context.cast(builder, args[6], absent, t), e.n) for t in (e.v.dtype, x.dtype))
             seen = Watch(e, 1 if watch else 0)
-            read = reading(e, (x, args[0]), args[1], (places, args[3]), nothing)
+            read = reading(e, (x, args[0]), args[1], (places, args[3]), missing)
 
             def look(a: Any, b: Any) -> None:
                 if watch:
@@ -178,11 +178,14 @@ def emit_windows(
 
 
 @helper
-def room_for_rows(line: Any, windows: Any, n: int, padding: Any, x: Any) -> Any:
-    """(memory that must live as long, address, pitch, rows): full of padding; cells of a row begin with a line of the cache."""
+def room_for_rows(line: Any, windows: Any, n: int, padding: Any, like: Any) -> Any:
+    """(memory that must live as long, address, pitch, rows): full of padding; cells of a row begin with a line of the cache.
+
+    In the dtype of the array `like`.
+    """
     size = max(line.before + line.width, (line.out - 1) * line.stride + (line.taps - 1) * line.step + 1)
     pitch = (size + n - 1) // n * n
-    rows = min(windows.rows, max(1, BLOCK // (pitch * x.itemsize)))
-    space = np.full(rows * pitch + (line.stride + 1) * n + size, padding, x.dtype)  # behind the last row, vectors are read
+    rows = min(windows.rows, max(1, BLOCK // (pitch * like.itemsize)))
+    space = np.full(rows * pitch + (line.stride + 1) * n + size, padding, like.dtype)  # behind the last row, vectors are read
     begin = np.int64(space.ctypes.data) // space.itemsize + line.before
     return space, later(address(space), (n - begin % n) % n), pitch, rows

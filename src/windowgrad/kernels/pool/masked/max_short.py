@@ -25,7 +25,6 @@ from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import Piece, clear_holes
 from windowgrad.kernels.runtime.jit import kernel
 from windowgrad.kernels.vector.ops import address, alive
-from windowgrad.kernels.vector.registers import wide_lanes
 from windowgrad.params import MaxParams
 
 MOST = 192
@@ -54,7 +53,7 @@ def short_kernel(turned: bool) -> Any:
     def masked_max_short(x: Any, mask: Any, y: Any, which: Any, least: Any, plan: Any, first: int, last: int) -> int:
         """The planes `first` to `last`; `which` mask a plane has. Says whether a window has no cell left."""
         line, windows, _ = unpacked(plan)
-        (space, tops), zero = room_for_tops(line, windows, wide_lanes(x), least, x), np.zeros(1, np.int64)
+        (space, tops), zero = room_for_tops(line, windows, least, x, x), np.zeros(1, np.int64)
         seen, out, found, loser, copy = (
             windows.plane,
             line.out,

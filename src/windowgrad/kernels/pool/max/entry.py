@@ -46,7 +46,7 @@ from windowgrad.params import MaxParams
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of an array."""
 
-TOPS_OF_HALVES = frozenset({max_few_channels, max_near, max_row_taps, max_rows, max_second})
+TOPS_OF_HALVES = frozenset({max_few_channels, max_near, max_row_taps, max_rows, max_second, max_short})
 """Kernels that read and write floats of 16 bits as well."""
 
 

@@ -25,10 +25,11 @@ from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import Piece, clear_holes
 from windowgrad.kernels.pool.short_rows import crossing, emit_windows, is_short, room_for_rows
 from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import larger
 from windowgrad.kernels.vector.ops import address, alive, later
 from windowgrad.kernels.vector.registers import wide_lanes
-from windowgrad.kernels.vector.types import first_lanes, spread
+from windowgrad.kernels.vector.types import constant, first_lanes
 
 NEXT, NEAR, SECOND = 384, 224, 512
 """The most bytes of a row for windows one cell apart, those among them that `near` does, and two cells apart."""
@@ -43,7 +44,7 @@ def spanning(stride: int) -> Any:
     def tops_along(typing: Any, tops: Any, pitch: Any, rows: Any, taps: Any, step: Any, y: Any, out: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e, target = wide_emitter(context, builder, y.dtype), (y, args[5])
-            seen, y_zero = Watch(e, 1), spread(builder, context.get_constant(y.dtype, 0), e.n)
+            seen, y_zero = Watch(e, 1), constant(e.v, 0)
 
             def keep(r: Any, j: Any, result: Any, left: Any) -> None:
                 zero = builder.fcmp_ordered("==", result, y_zero)
@@ -98,9 +99,9 @@ def has_holes(line: Any, windows: Any) -> Any:
 
 
 @helper
-def room_for_tops(line: Any, windows: Any, n: int, least: Any, x: Any) -> Any:
-    """(memory that must live as long, `Tops`): full of padding."""
-    space, rows, pitch, some = room_for_rows(line, windows, n, least, x)
+def room_for_tops(line: Any, windows: Any, least: Any, x: Any, like: Any) -> Any:
+    """(memory that must live as long, `Tops`): full of padding, in the dtype of the array `like`."""
+    space, rows, pitch, some = room_for_rows(line, windows, wide_lanes(like), least, like)
     return space, Tops(rows, pitch, some, has_holes(line, windows), ahead_of(x, line, windows))
 
 
@@ -124,8 +125,8 @@ def top_plane(x: Any, base: int, y: Any, at: int, least: Any, tops: Any, everyth
 def max_short(x: Any, y: Any, least: Any, plan: Any, first: int, last: int) -> None:
     """The planes `first` to `last`."""
     line, windows, _ = unpacked(plan)
-    (space, tops), zero = room_for_tops(line, windows, wide_lanes(x), least, x), np.zeros(1, np.int64)
-    x, y, everything = address(x), address(y), Rows(address(zero), 0, 1)
+    (space, tops), zero = room_for_tops(line, windows, least, x, np.full(1, least)), np.zeros(1, np.int64)
+    x, y, everything = cells(x), cells(y), Rows(address(zero), 0, 1)
     for p in range(first, last):
         at = p * windows.rows * line.out
         top_plane(x, p * windows.plane, y, at, least, tops, everything, line, windows)
