@@ -134,8 +134,12 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
                 name = ", ".join(filter(None, (op.name, windows, layout)))
                 yield from every_rule(name, op, record(geometry, *options), x)
     few, signals = np.moveaxis(cells((3, 41, 41, 3), dtype), -1, 1), cells((2, 1024), dtype)
-    for layout, windows, x in (("few channels last", "", few), ("long rows", "of one axis", signals)):
-        yield from every_rule(f"{op.name}, {layout}", op, record(POOLING[windows], *facts_of(op).kernel_options[0]), x)
+    for layout, geometry, x in (
+        ("few channels last", POOLING[""], few),
+        ("long rows", POOLING["of one axis"], signals),
+        ("long rows, at every cell", Sliding((5,), 1, 2), signals),
+    ):
+        yield from every_rule(f"{op.name}, {layout}", op, record(geometry, *facts_of(op).kernel_options[0]), x)
     apart = record(Sliding((13, 3), 1, (12, 1), (2, 1)), *facts_of(op).kernel_options[0])
     yield from every_rule(f"{op.name}, of many rows apart", op, apart, layouts[""])
     for layout, windows in MASKED:
