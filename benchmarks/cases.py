@@ -205,6 +205,11 @@ def grid() -> Iterator[Case]:
         for op in OPS:
             for rule in ("forward", "backward"):
                 yield Case(op, rule, name, geometry, (8, *image), dtype="float64")
+    for name, geometry, image in SLIDING[:3]:
+        for last in (False, True):
+            for op in ("max", "avg"):
+                for rule in ("forward", "both"):
+                    yield Case(op, rule, name, geometry, (8, *image), last, "float16")
     for name, geometry, shape in PICTURES:
         for last in (False, True):
             yield Case("max", "forward", name, geometry, shape, last, "uint8")

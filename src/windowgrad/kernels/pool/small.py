@@ -20,7 +20,15 @@ from windowgrad.kernels.arrays import Array, computed, summed
 from windowgrad.kernels.pool.axis_passes import has_many_rows
 from windowgrad.kernels.pool.blocks import cut_up
 from windowgrad.kernels.pool.layout import planned_for
-from windowgrad.kernels.pool.max.entry import TOPS_OF_HALVES, max_saves, tied, tied_back, topper
+from windowgrad.kernels.pool.max.entry import (
+    GRADIENTS_OF_HALVES,
+    TOPS_OF_HALVES,
+    WINNERS_OF_HALVES,
+    max_saves,
+    tied,
+    tied_back,
+    topper,
+)
 from windowgrad.kernels.pool.max.find import comparable, finder, way_of
 from windowgrad.kernels.pool.max.many_rows import goes_by_axes
 from windowgrad.kernels.pool.max.pay import payment
@@ -149,20 +157,33 @@ def prepare_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
 
 
 def direct_max(rule: str, params: MaxParams, *kinds: Kind) -> Ready | None:
-    """The forward rule for floats of 16 bits that kernels read and write as they are, and compare as float32."""
+    """A rule for floats of 16 bits that kernels read and write as they are, and compare and add up as float32."""
     (shape, dtype), geometry = kinds[0], params.geometry
-    if rule != "forward" or not is_whole(geometry, shape, goes_by_axes(geometry, shape)):
+    if rule == "jvp" or not is_whole(geometry, shape, rule == "forward" and goes_by_axes(geometry, shape)):
         return None
+    if rule != "forward":
+        kind = (geometry.out_shape(shape), INDICES) if rule == "with_indices" else max_saves(params, kinds[0])
+        if kind is None or isinstance(geometry, Global):
+            return None
+        if rule == "vjp":
+            return paying_saved(geometry, shape, seen_as(dtype))
+        fits = found_by(geometry, shape, NARROW.dtype, kind)[0] in WINNERS_OF_HALVES
+        return finding(geometry, shape, NARROW.dtype, kind, seen_as(dtype)) if fits else None
     p, planes = planned_for(geometry, shape)
     chosen, work = topper(geometry, p, NARROW.dtype, planes), math.prod(shape) * dtype.itemsize
     return ready(chosen, work, geometry.out_shape(shape), seen_as(dtype)) if chosen[0] in TOPS_OF_HALVES else None
 
 
-def finding(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], kind: Kind) -> Ready:
-    """The values of the winners and their names, which are of this kind; with `wanted=False`, no values."""
-    (_, spatial), (p, planes) = geometry.split(shape), planned_for(geometry, shape)
-    way = way_of(geometry, spatial, 1, "first", kind[1] == INDICES, dtype.itemsize)
-    kernel, given, parts = finder(way, p, dtype)
+def finding(
+    geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], kind: Kind, seen: np.dtype[Any] | None = None
+) -> Ready:
+    """The values of the winners and their names, which are of this kind; with `wanted=False`, no values.
+
+    `seen` is the dtype as which a kernel sees floats of 16 bits, which are compared as `dtype`; None if it reads none.
+    """
+    planes = planned_for(geometry, shape)[1]
+    kernel, given, parts = found_by(geometry, shape, dtype, kind)
+    dtype = dtype if seen is None else seen
     find, none = job((kernel, given, planes * parts), math.prod(shape) * dtype.itemsize), np.empty(0, dtype)
     out, new, new_names = geometry.out_shape(shape), maker(geometry.out_shape(shape), dtype), maker(*kind)
 
@@ -170,6 +191,28 @@ def finding(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], ki
         y, found = new(out, dtype) if wanted else none, new_names(*kind)
         find(x.ravel(), y.ravel(), found.ravel())
         return y, found
+
+    return call
+
+
+def found_by(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any], kind: Kind) -> Chosen:
+    """The kernel that finds winners, by names of this kind, what it is told besides its arrays, and its parts of a plane."""
+    way = way_of(geometry, geometry.split(shape)[1], 1, "first", kind[1] == INDICES, dtype.itemsize)
+    return finder(way, planned_for(geometry, shape)[0], dtype)
+
+
+def paying_saved(geometry: Geometry, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Ready | None:
+    """The gradient of floats of 16 bits, which kernels see as `dtype`, from the names of the winners."""
+    (lead, spatial), new = geometry.split(shape), maker(shape, dtype)
+    kernel, given, parts = payment(geometry, spatial, 1)
+    if kernel not in GRADIENTS_OF_HALVES:
+        return None
+    pay = job((kernel, given, math.prod(lead) * parts), math.prod(shape) * dtype.itemsize)
+
+    def call(x: Array, g: Array, saved: Array) -> tuple[Array]:
+        gx = new(shape, dtype)
+        pay(saved.ravel(), g.ravel(), gx.ravel())
+        return (gx,)
 
     return call
 

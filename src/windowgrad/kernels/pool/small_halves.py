@@ -63,8 +63,13 @@ def halving(
     def prepared(rule: str, params: PoolParams, *kinds: Kind) -> Ready | None:
         if (dtype := half_of(kinds)) is None:
             return prepare(rule, params, *kinds)
-        if direct is not None and (ready := direct(rule, params, *kinds)) is not None:
-            return seeing(ready, dtype)
+        own = None if direct is None else direct(rule, params, *kinds)
+        if own is not None and not looks_again(rule, params, reads):
+            return seeing(rule, own, dtype)
+        other = by_single(rule, params, dtype, *kinds)
+        return other if own is None or other is None else seeing(rule, own, dtype, other)
+
+    def by_single(rule: str, params: PoolParams, dtype: np.dtype[Any], *kinds: Kind) -> Ready | None:
         shape, lead = kinds[0][0], params.geometry.split(kinds[0][0])[0]
         planes, tails = math.prod(lead), [shape[len(lead) :] for shape, _ in kinds]
 
@@ -91,8 +96,13 @@ def halving_last(
     def prepared(rule: str, params: PoolParams, *arrays: Array) -> Ready | None:
         if (dtype := half_of([(array.shape, array.dtype) for array in arrays])) is None:
             return prepare_last(rule, params, *arrays)
-        if direct is not None and (found := direct(rule, params, *arrays)) is not None:
-            return seeing(found, dtype)
+        own = None if direct is None else direct(rule, params, *arrays)
+        if own is not None and not looks_again(rule, params, reads):
+            return seeing(rule, own, dtype)
+        other = by_single(rule, params, dtype, *arrays)
+        return other if own is None or other is None else seeing(rule, own, dtype, other)
+
+    def by_single(rule: str, params: PoolParams, dtype: np.dtype[Any], *arrays: Array) -> Ready | None:
         if not all(array.transpose(in_memory(array)).flags.c_contiguous for array in arrays):
             return None
         shape = arrays[0].shape
@@ -115,15 +125,31 @@ def halving_last(
     return prepared
 
 
-def seeing(call: Ready, dtype: np.dtype[Any]) -> Ready:
-    """A call of kernels that see floats of 16 bits, of arrays of them."""
+def looks_again(rule: str, params: PoolParams, reads: Reads) -> bool:
+    """Whether a rule does something else where nothing was saved."""
+    return rule == "vjp" and reads(params, None)
+
+
+def seeing(rule: str, call: Ready, dtype: np.dtype[Any], unsaved: Ready | None = None) -> Ready:
+    """A call of kernels that see floats of 16 bits, for arrays of them; `unsaved` is the vjp where nothing was saved."""
     seen = seen_as(dtype)
+    if rule == "vjp":
 
-    def direct(*given: Array) -> Any:
-        found = call(*[array.view(seen) for array in given])
-        return (found[0].view(dtype),) if type(found) is tuple else found.view(dtype)
+        def pull(x: Array, g: Array, saved: Array | None = None) -> Any:
+            if saved is None and unsaved is not None:
+                return unsaved(x, g)
+            told = () if saved is None else (saved,)
+            return (call(x.view(seen), g.view(seen), *told)[0].view(dtype),)
 
-    return direct
+        return pull
+    if rule == "forward":
+        return lambda x, *out: call(x.view(seen), *(y.view(seen) for y in out)).view(dtype)
+
+    def name(x: Array) -> tuple[Array, Array]:
+        y, found = call(x.view(seen))
+        return y.view(dtype), found
+
+    return name
 
 
 def half_of(kinds: Sequence[Kind]) -> np.dtype[Any] | None:

@@ -13,7 +13,16 @@ from windowgrad.kernels.arrays import Array, computed, flat, summed
 from windowgrad.kernels.pool.blocks import blocks
 from windowgrad.kernels.pool.layout import Layout, into_memory, is_channels_last, out_of_memory, stands_last
 from windowgrad.kernels.pool.long_rows import is_long
-from windowgrad.kernels.pool.max.entry import TOPS_OF_HALVES, last_layout, max_saves, max_vjp, top_layout, topper
+from windowgrad.kernels.pool.max.entry import (
+    GRADIENTS_OF_HALVES,
+    TOPS_OF_HALVES,
+    WINNERS_OF_HALVES,
+    last_layout,
+    max_saves,
+    max_vjp,
+    top_layout,
+    topper,
+)
 from windowgrad.kernels.pool.max.find import comparable, laid_out_for, search, way_of
 from windowgrad.kernels.pool.max.many_rows import goes_by_axes as by_axes
 from windowgrad.kernels.pool.max.pay import payment
@@ -74,8 +83,12 @@ def prepare_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> 
 
 
 def direct_max_last(rule: str, params: MaxParams, x: Array, *others: Array) -> Ready | None:
-    """The forward rule for floats of 16 bits that kernels read and write as they are, and compare as float32."""
+    """A rule for floats of 16 bits that kernels read and write as they are, and compare and add up as float32."""
     geometry = params.geometry
+    if rule == "saving":
+        return saving_last(params, x, seen_as(x.dtype))
+    if rule == "vjp":
+        return paying_last(params, x, others[0], seen_as(x.dtype))
     if rule != "forward" or by_axes(geometry, x.shape, True) or blocks(geometry, x, x.dtype) is not None or not x.size:
         return None
     layout = top_layout(params, x)
@@ -113,20 +126,23 @@ def finding_last(params: MaxParams, x: Array) -> Ready | None:
     return restored
 
 
-def saving_last(params: MaxParams, x: Array) -> Ready | None:
-    """The maximum and the names of its winners."""
-    geometry, shape, dtype = params.geometry, x.shape, x.dtype
-    kind = max_saves(params, (shape, dtype))
+def saving_last(params: MaxParams, x: Array, seen: np.dtype[Any] | None = None) -> Ready | None:
+    """The maximum and the names of its winners; `seen` is the dtype as which a kernel sees floats of 16 bits."""
+    geometry, shape, dtype = params.geometry, x.shape, x.dtype if seen is None else NARROW.dtype
+    kind = max_saves(params, (shape, x.dtype))
     if kind is None or isinstance(geometry, Global) or not is_channels_last(x, geometry, shape):
         return None
-    if dtype not in (NARROW.dtype, WIDE.dtype) or is_long(geometry, shape) or blocks(geometry, x, dtype) is not None:
+    if dtype not in (NARROW.dtype, WIDE.dtype) or is_long(geometry, shape) or blocks(geometry, x, x.dtype) is not None:
         return None
     layout, form = laid_out_for(params, x, shape, True)
     if not layout.last or x.size == 0 or math.prod(layout.out_shape) == 0:
         return None
     way = way_of(geometry, geometry.split(shape)[1], layout.channels, form, False, dtype.itemsize)
-    find, (into, back) = job(search(way, layout, dtype), x.nbytes), moves(layout, x.ndim)
-    out = tuple(layout.out_shape[axis] for axis in into)
+    chosen, (into, back) = search(way, layout, dtype), moves(layout, x.ndim)
+    if seen is not None and chosen[0] not in WINNERS_OF_HALVES:
+        return None
+    find, out = job(chosen, x.nbytes), tuple(layout.out_shape[axis] for axis in into)
+    dtype = dtype if seen is None else seen
     new, new_names = maker(out, dtype), maker(out, kind[1])
 
     def call(x: Array) -> tuple[Array, Array]:
@@ -137,20 +153,22 @@ def saving_last(params: MaxParams, x: Array) -> Ready | None:
     return call
 
 
-def paying_last(params: MaxParams, x: Array, g: Array) -> Ready | None:
-    """The gradient to the first winners from their names; where these were not saved, `entry` finds them."""
+def paying_last(params: MaxParams, x: Array, g: Array, seen: np.dtype[Any] | None = None) -> Ready | None:
+    """The gradient to the first winners from their names; where these were not saved, `entry` finds them. `seen` as before."""
     geometry, shape, dtype = params.geometry, x.shape, x.dtype
     last = is_channels_last(x, geometry, shape) and stands_last(g, len(shape) - geometry.rank - 1)
     if not last or params.ties != "first" or isinstance(geometry, Global) or max_saves(params, (shape, dtype)) is None:
         return None
-    if dtype not in (NARROW.dtype, WIDE.dtype) or g.dtype != dtype or x.size == 0 or g.size == 0:
+    if (seen is None and dtype not in (NARROW.dtype, WIDE.dtype)) or g.dtype != dtype or x.size == 0 or g.size == 0:
         return None
     if blocks(geometry, x, dtype) is not None or blocks(geometry, g, dtype, shape) is not None:
         return None
     layout, _ = laid_out_for(params, x, shape, True)
     kernel, given, parts = payment(geometry, geometry.split(shape)[1], layout.channels)
+    if seen is not None and kernel not in GRADIENTS_OF_HALVES:
+        return None
     pay, (into, back) = job((kernel, given, layout.planes * parts), x.nbytes), moves(layout, x.ndim)
-    out = tuple(shape[axis] for axis in into)
+    out, dtype = tuple(shape[axis] for axis in into), dtype if seen is None else seen
     new = maker(out, dtype)
 
     def call(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:

@@ -93,6 +93,12 @@ def held_in(array_type: Any, v: Vec) -> Vec | None:
     return Vec(array_type.dtype, v.lanes) if other else None
 
 
+def as_held(builder: Any, array_type: Any, x: Any, v: Vec) -> tuple[Any, Vec]:
+    """The lanes of `v` as they stand in the memory of an array, and as what."""
+    held = held_in(array_type, v)
+    return (x, v) if held is None else (turned(builder, x, v.dtype, held.dtype), held)
+
+
 def read(context: Any, builder: Any, array_type: Any, array: Any, i: Any, v: Any) -> Any:
     """The lanes of `v` from a[i] on."""
     if (held := held_in(array_type, v)) is not None:

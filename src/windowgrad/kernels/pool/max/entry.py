@@ -18,7 +18,7 @@ from windowgrad.kernels.pool.few_channels import has_few_channels, is_thinned
 from windowgrad.kernels.pool.lane_groups import groups_of
 from windowgrad.kernels.pool.layout import Form, Layout, is_channels_last, kept_layout, laid_out, out_shape, planned
 from windowgrad.kernels.pool.long_rows import is_long, is_plain
-from windowgrad.kernels.pool.max import long_rows, winner_strips
+from windowgrad.kernels.pool.max import long_rows, winner_near, winner_strips
 from windowgrad.kernels.pool.max.few_channels import max_few_channels
 from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least, sum_dtype
 from windowgrad.kernels.pool.max.lanes import max_lanes, takes_lanes
@@ -34,7 +34,10 @@ from windowgrad.kernels.pool.max.short_rows import has_short_rows, max_short
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
 from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
-from windowgrad.kernels.pool.max.winner_runs import looks_at_taps
+from windowgrad.kernels.pool.max.winner_pairs import winner_pairs
+from windowgrad.kernels.pool.max.winner_rows import winner_rows
+from windowgrad.kernels.pool.max.winner_runs import looks_at_taps, winner_runs
+from windowgrad.kernels.pool.max.winner_triples import winner_triples
 from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.one_by_one import take
 from windowgrad.kernels.pool.plan import Plan
@@ -47,6 +50,8 @@ Kind = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of an array."""
 
 TOPS_OF_HALVES = frozenset({max_few_channels, max_near, max_row_taps, max_rows, max_second, max_short})
+WINNERS_OF_HALVES = frozenset({winner_rows, winner_runs})
+GRADIENTS_OF_HALVES = frozenset({winner_near.winner_runs, winner_pairs, winner_triples})
 """Kernels that read and write floats of 16 bits as well."""
 
 

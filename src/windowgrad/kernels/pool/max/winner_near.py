@@ -25,10 +25,11 @@ from windowgrad.kernels.pool.max.winner_codes import Array, Axis, codes_of, row_
 from windowgrad.kernels.pool.plan import plan
 from windowgrad.kernels.runtime.jit import unrolled_kernel
 from windowgrad.kernels.runtime.last_cache import least_past
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, alive, lanes, later
 from windowgrad.kernels.vector.past import fills_lines, put, settled
-from windowgrad.kernels.vector.types import Vec, constant, llvm, read, spread
+from windowgrad.kernels.vector.types import Vec, as_held, constant, llvm, read, spread
 
 HEAD = 8
 """Numbers before the lists."""
@@ -92,7 +93,7 @@ def collecting(double: int) -> Any:
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e = Emitter(context, builder, gx.dtype)
             n = e.n * double
-            part, few = Vec(gx.dtype, n), Vec(types.Integer.from_bitwidth(codes.dtype.bitwidth, True), n)
+            part, few = Vec(e.v.dtype, n), Vec(types.Integer.from_bitwidth(codes.dtype.bitwidth, True), n)
             zero = constant(part, 0.0)
 
             def entry(k: Any) -> tuple[Any, Any]:
@@ -110,7 +111,8 @@ def collecting(double: int) -> Any:
                     e.fetch(source, e.add(at, AHEAD))
 
             def store(total: Any, j: Any) -> None:
-                put(builder, total, e.place((gx, args[2]), j, part), part, args[7])
+                total, held = as_held(builder, gx, total, part)
+                put(builder, total, e.place((gx, args[2]), j, held), held, args[7])
 
             def known(number: int) -> None:
                 entries = [entry(e.int(k)) for k in range(number)]
@@ -156,11 +158,11 @@ def winner_runs(codes: Any, g: Any, gx: Any, plan: Any, run: int, first: int, la
     taps = later(outputs, entries)
     column_ptr = later(taps, entries)
     columns = later(column_ptr, width + 1)
-    numbers, most, n = later(columns, column_ptr[width]), 0, lanes(gx)
+    numbers, most = later(columns, column_ptr[width]), 0
     for i in range(rows):
         most = max(most, ptr[i + 1] - ptr[i])
     places, names = np.empty(most * head[6], np.int64), np.empty(most * head[6], np.int64)
-    codes, g, gx, seers, wanted = address(codes), address(g), address(gx), address(places), address(names)
+    codes, g, gx, seers, wanted, n = address(codes), cells(g), cells(gx), address(places), address(names), lanes(cells(gx))
     past = size >= head[7] and fills_lines(gx, run)
     plane, i = first // rows, first % rows
     for row in range(first, last):

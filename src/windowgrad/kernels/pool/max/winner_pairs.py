@@ -25,10 +25,11 @@ from windowgrad.kernels.pool.max.winner_codes import Array, codes_of, outer_sum,
 from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
 from windowgrad.kernels.runtime.last_cache import least_past
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, lanes, later
 from windowgrad.kernels.vector.past import fills_lines, put_past, settled
-from windowgrad.kernels.vector.types import Vec, constant, lane_order, llvm, read, spread
+from windowgrad.kernels.vector.types import Vec, as_held, constant, lane_order, llvm, read, spread
 
 HEAD = 6
 """Numbers before the lists."""
@@ -70,19 +71,19 @@ def expanding(double: int, half: int, past: bool = False) -> Any:
         def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             e = Emitter(context, builder, gx.dtype)
             n = e.n * double // half
-            target, tap, pairs, part = (gx, args[2]), args[3], args[4], Vec(gx.dtype, n)
+            target, tap, pairs, part = (gx, args[2]), args[3], args[4], Vec(e.v.dtype, n)
             few = Vec(types.Integer.from_bitwidth(codes.dtype.bitwidth, True), n)
             names = [spread(builder, builder.trunc(e.add(tap, side), llvm(few).element), n) for side in range(2)]
 
             def store(sides: list[Any], j: Any) -> None:
                 for first in (0, n):
                     mixed = builder.shuffle_vector(*sides, lane_order([i // 2 + n * (i % 2) for i in range(first, first + n)]))
-                    place = e.place(target, e.add(j, j, first), part)
-                    builder.store(mixed, place).align = part.dtype.bitwidth // 8
+                    mixed, held = as_held(builder, gx, mixed, part)
+                    builder.store(mixed, e.place(target, e.add(j, j, first), held)).align = held.dtype.bitwidth // 8
 
             def store_line(sides: list[Any], j: Any) -> None:
                 mixed = builder.shuffle_vector(*sides, lane_order([i // 2 + n * (i % 2) for i in range(2 * n)]))
-                line = Vec(gx.dtype, 2 * n)
+                mixed, line = as_held(builder, gx, mixed, Vec(e.v.dtype, 2 * n))
                 put_past(builder, mixed, e.place(target, e.add(j, j), line), line)
 
             with e.whole_steps(pairs, n) as j:
@@ -127,7 +128,7 @@ def winner_pairs(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) 
     rows, width, out, before = head[0], head[1], head[2], head[4]
     outputs = later(head, HEAD)
     taps = later(outputs, rows)
-    codes, g, gx = address(codes), address(g), address(gx)
+    codes, g, gx = address(codes), cells(g), cells(gx)
     past = size >= head[5] and before == 0 and width == 2 * out and fills_lines(gx, width)
     plane, i = first // rows, first % rows
     for row in range(first, last):
@@ -135,16 +136,16 @@ def winner_pairs(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int) 
             clear(gx, row * width, row * width + width)
         else:
             at = plane * head[3] + outputs[i]
-            some, more, cells = later(codes, at), later(g, at), later(gx, row * width)
+            some, more, begin = later(codes, at), later(g, at), later(gx, row * width)
             if before == 1:  # the first cell is the second of its window
-                cells[0] = 0
+                begin[0] = 0
                 if some[0] == taps[i] + 1:
-                    cells[0] += more[0]
+                    begin[0] += more[0]
             if past:
-                expand_past(some, more, cells, taps[i], out)
+                expand_past(some, more, begin, taps[i], out)
             else:
                 expand_row(
-                    later(some, before), later(more, before), later(cells, before), taps[i], out - before, width - before
+                    later(some, before), later(more, before), later(begin, before), taps[i], out - before, width - before
                 )
         i += 1
         if i == rows:

@@ -218,10 +218,3 @@ def split_row(x: Any, at: int, row: Any, plan: Any, least: Any) -> None:
             one, two = load_part(x, at + j, width - j, rest), load_part(x, at + j + n, width - j - n, rest)
             store(row, evens + j // 2, even(one, two))
             store(row, odds + j // 2, odd(one, two))
-
-
-@helper
-def filled(a: Any, value: Any) -> Any:
-    for i in range(len(a)):
-        a[i] = value
-    return a

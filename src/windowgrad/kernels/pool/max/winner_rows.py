@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 
 from windowgrad.kernels.pool.max.contests import first_along, first_of_rows
-from windowgrad.kernels.pool.max.winner_plan import Entries, filled, split_row, unpacked_rows
+from windowgrad.kernels.pool.max.winner_plan import Entries, split_row, unpacked_rows
 from windowgrad.kernels.pool.max.winner_strips import strip_of
 from windowgrad.kernels.pool.row_pieces import fill
 from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.ops import address, alive, later
 
 
@@ -53,11 +54,11 @@ def winner_rows(x: Any, y: Any, found: Any, least: Any, like: Any, packed: Any, 
     """
     plan = unpacked_rows(packed)
     line, pitch, out = plan.line, plan.pitch, plan.line.out
-    row = filled(np.empty(line.stride * plan.phase, x.dtype), least)
-    values, taps = np.empty(plan.ring * pitch, x.dtype), np.empty(plan.ring * pitch, like.dtype)
+    row = np.full(line.stride * plan.phase, least)
+    values, taps = np.empty(plan.ring * pitch, row.dtype), np.empty(plan.ring * pitch, like.dtype)
     offsets, wanted = np.empty(plan.listed, np.int64), len(y) > 0
     spaces = row, values, taps, offsets
-    x, y, found, cells = address(x), address(y), address(found), address(row)
+    x, y, found, phases = cells(x), cells(y), address(found), address(row)
     best, names, starts = address(values), address(taps), address(offsets)
     for job in range(first, last):
         p, strip = job // plan.strip_count, strip_of(plan.strips, job % plan.strip_count)
@@ -72,8 +73,8 @@ def winner_rows(x: Any, y: Any, found: Any, least: Any, like: Any, packed: Any, 
                 continue
             while ready <= plan.number[high - 1]:
                 if plan.used[ready]:
-                    split_row(x, base + ready * line.width, cells, plan, least)
-                    first_along(cells, plan.taps, line.taps, pitch, best, names, (ready & (plan.ring - 1)) * pitch)
+                    split_row(x, base + ready * line.width, phases, plan, least)
+                    first_along(phases, plan.taps, line.taps, pitch, best, names, (ready & (plan.ring - 1)) * pitch)
                 ready += 1
             for q in range(low, high):
                 starts[q - low] = (plan.number[q] & (plan.ring - 1)) * pitch

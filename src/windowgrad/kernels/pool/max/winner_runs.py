@@ -34,6 +34,7 @@ from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_pieces import fill
 from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.ops import address, beats, lanes, later, load, load_part, select, splat, store, store_part
 from windowgrad.kernels.vector.registers import fetch_line
 from windowgrad.kernels.vector.shuffle import converted
@@ -215,7 +216,7 @@ def winner_runs(
     line, windows, _ = unpacked(plan)
     names, wanted = unpacked_names(packed, line.out), len(y) > 0
     groups, ahead = (channels + group - 1) // group, AHEAD if ahead_of(x, line, windows) > 0 else 0
-    x, y, found, like = address(x), address(y), address(found), address(like)
+    x, y, found, like = cells(x), cells(y), address(found), address(like)
     for job in range(first, last):
         row, begin = job // groups, job % groups * group
         p, rows = row // windows.rows, rows_of(windows, row % windows.rows)

@@ -27,10 +27,22 @@ from numba.extending import intrinsic
 from windowgrad.kernels.pool.max.winner_near import COMMON, HEAD
 from windowgrad.kernels.pool.row_pieces import clear
 from windowgrad.kernels.runtime.jit import helper, unrolled_kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import Emitter
 from windowgrad.kernels.vector.ops import address, later
 from windowgrad.kernels.vector.past import fills_lines, put, settled
-from windowgrad.kernels.vector.types import Vec, constant, first_lanes, lane_order, llvm, read, read_some, spread, write_some
+from windowgrad.kernels.vector.types import (
+    Vec,
+    as_held,
+    constant,
+    first_lanes,
+    lane_order,
+    llvm,
+    read,
+    read_some,
+    spread,
+    write_some,
+)
 
 Both = tuple[Any, Any]
 """The sums of the first cells and of the second cells of pairs; or the masks of their own windows and of the next ones."""
@@ -50,7 +62,7 @@ def collect(
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         e = Emitter(context, builder, gx.dtype)
         n = 2 * e.n
-        part, few = Vec(gx.dtype, n), Vec(types.Integer.from_bitwidth(codes.dtype.bitwidth, True), n)
+        part, few = Vec(e.v.dtype, n), Vec(types.Integer.from_bitwidth(codes.dtype.bitwidth, True), n)
         zero, (count, out, width, past) = constant(part, 0.0), args[5:]
 
         def entry(k: Any) -> tuple[Any, list[Any]]:
@@ -82,14 +94,15 @@ def collect(
             for k in (0, n):
                 mixed = builder.shuffle_vector(*totals, lane_order([i // 2 + n * (i % 2) for i in range(k, k + n)]))
                 cell = e.add(e.mul(j, 2), k)
-                place, left = e.place((gx, args[2]), cell, part), builder.sub(width, cell)
+                mixed, held = as_held(builder, gx, mixed, part)
+                place, left = e.place((gx, args[2]), cell, held), builder.sub(width, cell)
                 if whole:
-                    put(builder, mixed, place, part, past)
+                    put(builder, mixed, place, held, past)
                     continue
                 with builder.if_then(builder.icmp_signed(">=", left, e.int(n))):
-                    put(builder, mixed, place, part, past)
+                    put(builder, mixed, place, held, past)
                 with builder.if_then(builder.and_(e.less(left, n), builder.icmp_signed(">", left, e.int(0)))):
-                    write_some(builder, mixed, place, first_lanes(builder, part, left), part)
+                    write_some(builder, mixed, place, first_lanes(builder, held, left), held)
 
         def row(sums: Callable[[Any, Both], Both]) -> None:
             """First as many pairs at a time as have all their cells, windows and next windows."""
@@ -154,18 +167,18 @@ def winner_triples(codes: Any, g: Any, gx: Any, plan: Any, first: int, last: int
     ptr, alone = later(head, HEAD), 1 - head[4]
     outputs = later(ptr, rows + 1)
     taps = later(outputs, entries)
-    codes, g, gx = address(codes), address(g), address(gx)
+    codes, g, gx = address(codes), cells(g), cells(gx)
     past = size >= head[7] and alone == 0 and fills_lines(gx, width)
     plane, i = first // rows, first % rows
     for row in range(first, last):
-        cells, some, more = later(gx, row * width), later(codes, plane * head[3]), later(g, plane * head[3])
+        begin, some, more = later(gx, row * width), later(codes, plane * head[3]), later(g, plane * head[3])
         count, seers, names = ptr[i + 1] - ptr[i], later(outputs, ptr[i]), later(taps, ptr[i])
         if count == 0:
-            clear(cells, 0, width)
+            clear(begin, 0, width)
         else:
             if alone:
-                first_cell(some, more, cells, seers, names, count)
-            collect(some, more, later(cells, alone), seers, names, count, out, width - alone, past)
+                first_cell(some, more, begin, seers, names, count)
+            collect(some, more, later(begin, alone), seers, names, count, out, width - alone, past)
         i += 1
         if i == rows:
             plane, i = plane + 1, 0
