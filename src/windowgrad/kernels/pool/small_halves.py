@@ -5,8 +5,9 @@ They give what `entry` gives, which changes cells by the same kernels (`vector.h
 What stands in the caches is changed as a whole. Of a large array, a few planes at a time are: their copies stay in the second
 cache, and threads share the pieces.
 
-Measured, two threads, 2×2 maxima with a stride of 2: on 32×64×112×112, as a whole 10 times as long, as blocks of `entry` 4
-times; on 8×64×56×56 in pieces 1.4 times as long, for threads that take pieces run Python.
+Measured, two threads, 2×2 maxima of float16 with a stride of 2 on 32×64×112×112: 3.1 ms, with channels last 2.7; as blocks of
+`entry` 9.7 and 21. Pieces of 2¹⁶ cells, of which Python is the greater part, took 2.2 times as long as those of 2¹⁹, pieces of
+2²¹ 1.4 times. Kernels that read floats of 16 bits themselves take 1.2 and 1.5 ms.
 """
 
 from __future__ import annotations

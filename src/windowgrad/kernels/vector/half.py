@@ -12,7 +12,7 @@ follows from a few operations on integers instead, which every CPU has as vector
     bfloat16             the upper half of a float32
 
 All bits are those of NumPy's `astype`, but that instructions make a signalling NaN quiet. Measured on AVX-512: by
-instructions, a mean of 2×2 windows of float16, channels last, takes half as long.
+instructions, a mean of 2×2 windows of float16, channels last, takes 0.4 of the time.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ the other, and the sums of its lanes stand in memory:
     rest             cells one by one
 
 All additions are those of a plane that stands alone. Measured, two threads, against `channels`: 1×256×128×128 0.5 of the time,
-1×256×56×56 and 4×256×56×56 0.6, 1×128×112×112 0.7; with fewer channels than LEAST_CHANNELS, 1.0 to 1.6. Shares of 64 channels
+1×256×56×56 and 4×256×56×56 0.6, 1×128×112×112 0.7; with fewer channels than LEAST_CHANNELS, 1.0 to 1.7. Shares of 64 channels
 took 1.1 times as long as those of 128, but for one image of 128, which would be one share.
 """
 
