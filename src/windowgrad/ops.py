@@ -31,8 +31,8 @@ def max_kernels() -> Kernels:
 
     rules = entry.max_forward, entry.max_jvp, entry.max_vjp, entry.max_with_indices
     saving = entry.max_saving, entry.max_saves, entry.max_pushing
-    prepare = halving(small.prepare_max, unless_saved, small.direct_max)
-    last = halving_last(small_last.prepare_max_last, unless_saved, small_last.direct_max_last)
+    prepare = halving(small.prepare_max, unless_saved, small.direct_max, entry.max_vjp)
+    last = halving_last(small_last.prepare_max_last, unless_saved, small_last.direct_max_last, entry.max_vjp)
     return Kernels(*rules, *saving, prepare=prepare, prepare_last=viewing(prepare, last))
 
 

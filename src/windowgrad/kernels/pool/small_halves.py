@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,21 +55,23 @@ def unless_saved(params: PoolParams, saved: Any) -> bool:
 
 
 def halving(
-    prepare: Callable[..., Ready | None], reads: Reads = always, direct: Callable[..., Ready | None] | None = None
+    prepare: Callable[..., Ready | None],
+    reads: Reads = always,
+    direct: Callable[..., Ready | None] | None = None,
+    again: Ready | None = None,
 ) -> Callable[..., Ready | None]:
     """What prepares an operator's rules for arrays of these kinds, those of floats of 16 bits too.
 
-    `direct` prepares kernels that read and write these themselves.
+    `direct` prepares kernels that read and write these themselves; where they need what was saved and nothing was, `again` is
+    the vjp.
     """
 
     def prepared(rule: str, params: PoolParams, *kinds: Kind) -> Ready | None:
         if (dtype := half_of(kinds)) is None:
             return prepare(rule, params, *kinds)
-        own = None if direct is None else direct(rule, params, *kinds)
-        if own is not None and not looks_again(rule, params, reads):
-            return seeing(rule, own, dtype)
-        other = by_single(rule, params, dtype, *kinds)
-        return other if own is None or other is None else seeing(rule, own, dtype, other)
+        if direct is not None and (ready := direct(rule, params, *kinds)) is not None:
+            return seeing(rule, ready, dtype, None if again is None else partial(again, params))
+        return by_single(rule, params, dtype, *kinds)
 
     def by_single(rule: str, params: PoolParams, dtype: np.dtype[Any], *kinds: Kind) -> Ready | None:
         shape, lead = kinds[0][0], params.geometry.split(kinds[0][0])[0]
@@ -90,18 +93,19 @@ def halving(
 
 
 def halving_last(
-    prepare_last: Callable[..., Ready | None], reads: Reads = always, direct: Callable[..., Ready | None] | None = None
+    prepare_last: Callable[..., Ready | None],
+    reads: Reads = always,
+    direct: Callable[..., Ready | None] | None = None,
+    again: Ready | None = None,
 ) -> Callable[..., Ready | None]:
     """The same for arrays with these shapes, dtypes and strides, whose cells are in a row in some order of the axes."""
 
     def prepared(rule: str, params: PoolParams, *arrays: Array) -> Ready | None:
         if (dtype := half_of([(array.shape, array.dtype) for array in arrays])) is None:
             return prepare_last(rule, params, *arrays)
-        own = None if direct is None else direct(rule, params, *arrays)
-        if own is not None and not looks_again(rule, params, reads):
-            return seeing(rule, own, dtype)
-        other = by_single(rule, params, dtype, *arrays)
-        return other if own is None or other is None else seeing(rule, own, dtype, other)
+        if direct is not None and (ready := direct(rule, params, *arrays)) is not None:
+            return seeing(rule, ready, dtype, None if again is None else partial(again, params))
+        return by_single(rule, params, dtype, *arrays)
 
     def by_single(rule: str, params: PoolParams, dtype: np.dtype[Any], *arrays: Array) -> Ready | None:
         if not all(array.transpose(in_memory(array)).flags.c_contiguous for array in arrays):
@@ -124,11 +128,6 @@ def halving_last(
         return over_lead(rule, in_pieces(images, size, [np.zeros_like(array[:size]) for array in arrays], made), 1)
 
     return prepared
-
-
-def looks_again(rule: str, params: PoolParams, reads: Reads) -> bool:
-    """Whether a rule does something else where nothing was saved."""
-    return rule == "vjp" and reads(params, None)
 
 
 def seeing(rule: str, call: Ready, dtype: np.dtype[Any], unsaved: Ready | None = None) -> Ready:
