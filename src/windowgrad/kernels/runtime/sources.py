@@ -18,8 +18,8 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parents[1]
 PACKAGE = "windowgrad.kernels"
-EVERYWHERE = ("vector/ops.py",)
-"""Files that tell Numba how to compile code that does not name them: here `a + b` of vectors."""
+EVERYWHERE = ("vector/half.py", "vector/ops.py")
+"""Files that tell Numba how to compile code that does not name them: `a[i]` of floats of 16 bits, `a + b` of vectors."""
 
 IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|.*)|import[ \t]+(.*))", re.MULTILINE)
 COMMENT = re.compile(rb"#.*")
