@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -266,6 +267,7 @@ def pyramid(
         raise KindError(f"pyramid needs {error.name}: pip install 'dask[array]' zarr") from error
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of chunks that fail at once, the first says why in one sentence
     console = Console(highlight=False)
     columns = TextColumn("level {task.fields[level]}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as bar:
