@@ -6,7 +6,7 @@ import pytest
 
 from support.guarded import exact_memory, guarded
 from windowgrad.kernels.arrays import cast, is_recast
-from windowgrad.kernels.vector.halves import SINGLE, changed, changer, ready_changer
+from windowgrad.kernels.vector.halves import SINGLE, changed, ready_changer
 
 EVERY = np.arange(1 << 16, dtype=np.uint16)
 HALVES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
@@ -57,14 +57,15 @@ def test_any_number_of_cells_is_read_and_written_and_no_other(count, dtype):
 @every_half
 def test_an_array_keeps_its_order_in_memory(dtype):
     x = np.moveaxis(np.arange(2 * 5 * 7 * 3, dtype=dtype).reshape(2, 5, 7, 3), -1, 1)
-    y = changed(x, SINGLE)
+    order = 0, 2, 3, 1
+    y = ready_changer(x.shape, dtype, SINGLE, order)(x)
     assert (y == x.astype(SINGLE)).all()
     assert np.moveaxis(y, 1, -1).flags.c_contiguous
     back = np.zeros_like(x)
-    changer(SINGLE, dtype)(y, back)
+    ready_changer(x.shape, SINGLE, dtype, order)(y, back)
     assert (back == x).all()
     apart = np.arange(40, dtype=dtype)[::2]
-    assert (changed(apart, SINGLE) == apart.astype(SINGLE)).all()
+    assert (cast(apart, SINGLE) == apart.astype(SINGLE)).all()
 
 
 def test_other_dtypes_are_left_to_numpy():

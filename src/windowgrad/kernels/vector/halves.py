@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,27 +61,11 @@ def chosen(old: np.dtype[Any], new: np.dtype[Any]) -> tuple[Any, np.dtype[Any], 
 
 
 def changed(x: Array, dtype: np.dtype[Any]) -> Array:
-    """The cells of an array of float32 as floats of 16 bits, or the other way, at the same places of memory."""
-    return changer(x.dtype, dtype)(x)
-
-
-@cache
-def changer(old: np.dtype[Any], dtype: np.dtype[Any]) -> Callable[..., Array]:
-    """`changed` for arrays of one dtype; the result may have a place, with its axes in the same order."""
-    kernel, seen, made = chosen(old, dtype)
-    size = old.itemsize + dtype.itemsize
-
-    def change(x: Array, y: Array | None = None) -> Array:
-        if not x.flags.c_contiguous:
-            order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
-            stored = np.ascontiguousarray(x.transpose(order))
-            return change(stored, None if y is None else y.transpose(order)).transpose(np.argsort(order))
-        if y is None:
-            y = empty(x.shape, dtype)
-        run(partial(kernel, x.reshape(-1).view(seen), y.reshape(-1).view(made)), x.size, x.size * size)
-        return y
-
-    return change
+    """The cells of a contiguous array of float32 as floats of 16 bits, or the other way."""
+    kernel, seen, made = chosen(x.dtype, dtype)
+    y = empty(x.shape, dtype)
+    run(partial(kernel, x.reshape(-1).view(seen), y.reshape(-1).view(made)), x.size, x.nbytes + y.nbytes)
+    return y
 
 
 def ready_changer(
