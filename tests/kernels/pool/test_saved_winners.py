@@ -324,6 +324,27 @@ def test_every_kernel_that_may_pay_gives_the_same_bits(geometry, shape):
 
 
 @every_geometry
+@pytest.mark.parametrize("channels", [1, 3])
+def test_gradients_whose_lines_are_asked_for_are_gathered_to_the_same_bits(monkeypatch, geometry, shape, channels):
+    """As those of arrays larger than the caches are; what is asked for behind the ends of arrays is no memory."""
+    shape = (2, channels, *geometry.split(shape)[1])
+    (_, spatial), rng = geometry.split(shape), np.random.default_rng(8)
+    codes = winner_codes.codes_of(geometry, spatial)
+    staged = is_staged(geometry) and sum(out > 1 for out in geometry.grid(spatial)) > 1
+    if not all(axis.stride == 1 for axis in codes.axes) or codes.dtype != np.uint8:
+        return
+    x = drawn([0.0, 1.0, 2.0], shape, 1).astype(np.float32)
+    _, saved = MAX.saving(MaxParams(geometry), x)
+    g = rng.standard_normal(saved.shape).astype(np.float32)
+    monkeypatch.setattr(winner_grid, "last_caches", lambda: 0)
+    plan = winner_grid.made(geometry, spatial, channels, 2048)
+    runs = [guarded(np.ascontiguousarray(np.moveaxis(a, 1, -1)), "end").reshape(-1) for a in (saved, g)]
+    gx = guarded(np.full((2, *spatial, channels), NAN, np.float32), "end")
+    winner_gather.winner_gather(*runs, gx.reshape(-1), plan, 0, 2 * int(plan[0]))
+    assert settled(np.moveaxis(gx, -1, 1)) == settled(in_order(MaxParams(geometry), x, g, saved, staged=staged))
+
+
+@every_geometry
 @pytest.mark.parametrize("channels", [8, 13, 17])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_runs_of_channels_are_paid_like_planes(geometry, shape, channels, dtype):

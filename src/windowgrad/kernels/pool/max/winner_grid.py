@@ -27,6 +27,7 @@ from windowgrad.caches import keep
 from windowgrad.geometry import Geometry
 from windowgrad.kernels.pool.max.winner_codes import Array, Axis, channel_axis, codes_of, has_stages, outer_sum, pitches
 from windowgrad.kernels.runtime.jit import helper
+from windowgrad.kernels.runtime.last_cache import last_caches
 from windowgrad.kernels.vector.ops import address, later
 
 CODES = 64
@@ -44,7 +45,7 @@ SPANS = 4
 FAR = 1 << 16
 """… unless they reach over so many places."""
 
-HEAD = 16
+HEAD = 17
 """Numbers before the lists."""
 
 
@@ -84,6 +85,8 @@ class Grid(NamedTuple):
     threes: int
     pairs: int
     """Up to which entry of the last stage windows are side by side, three and three, and then two and two of them."""
+    held: int
+    """Bytes of arrays of which most stay in the last caches."""
     output_rows: Any
     """Where in its plane a row of outputs begins; −1 if there is none."""
     cell_rows: Any
@@ -124,7 +127,7 @@ def made(geometry: Geometry, spatial: tuple[int, ...], channels: int, at_once: i
     room = at_once + later_span + CODES * len(stages)
     filled = all(a.out == grid for a, grid in zip(axes, grids, strict=True))
     head = [len(rows[0]), grids[-1], last.out, outs[0] * axes[0].out, last.n, sizes[0] * axes[0].n, low, behind, strip, at_once]
-    head += [space, filled, len(stages), room, *side_by_side(stages[-1])]
+    head += [space, filled, len(stages), room, *side_by_side(stages[-1]), last_caches() // 2]
     reach = [(len(stage), start, end) for stage, start, end in zip(stages, starts, ends, strict=True)]
     return np.concatenate([head, *rows, np.ravel(reach), words(stages)]).astype(np.int64)
 
@@ -184,5 +187,5 @@ def unpacked_grid(plan: Any) -> Any:
     cell_rows = later(output_rows, rows)
     reach = later(cell_rows, rows)
     lists = output_rows, cell_rows, reach, later(reach, 3 * stages)
-    sizes = rows, head[1], head[2], head[3], head[4], head[5]
-    return Grid(*sizes, head[6], head[7], head[8], head[9], head[10], head[11], stages, head[13], head[14], head[15], *lists)
+    sizes = rows, head[1], head[2], head[3], head[4], head[5], head[6], head[7], head[8], head[9], head[10], head[11]
+    return Grid(*sizes, stages, head[13], head[14], head[15], head[16], *lists)
