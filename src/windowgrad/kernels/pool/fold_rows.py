@@ -39,18 +39,28 @@ from windowgrad.kernels.vector.types import constant, kind, vec
 
 COUNTS = (1, 2, 3, 4, 5, 7, 8, 9)  # of rows that have a loop of their own
 TOGETHER = 2  # rows of any other number, and new ones, that are read at a time
-CACHE = 1 << 25  # bytes of a large last cache
+CACHE = 1 << 24  # bytes, half of a large last cache: of arrays and what is made of them
 AHEAD = 8192  # cells: two pieces of a row
 FRESH = 2  # rows that windows have not seen before, at least, for lines to be asked for
+WIDE = 512  # cells of a row that is a stream of its own
 SHARED = 3  # rows of a window, of which it may share one, that have a loop of their own with lines asked for
 
 
 @helper
 def ahead_of(x: Any, line: Any, windows: Any) -> int:
     """How many cells before they are combined their lines are asked for: none at 0; −1 for an array that stays in a cache."""
-    if len(x) * x.itemsize <= CACHE:
+    seen, made = windows.plane, windows.rows * line.out
+    if len(x) // max(seen, 1) * (seen + made) * x.itemsize <= CACHE:
         return -1
-    return AHEAD if windows.plane >= FRESH * windows.rows * line.width else 0
+    return AHEAD if has_fresh_rows(seen, windows.rows, line.width) else 0
+
+
+def fresh_rows(plane: int, rows: int, width: int) -> bool:
+    """Whether each of so many output rows sees FRESH rows that none before it has seen, but for one of them at an end."""
+    return plane >= FRESH * max(rows - 1, 1) * width
+
+
+has_fresh_rows = helper(fresh_rows)
 
 
 def folding(combine: Combine, watch: bool) -> Any:
@@ -73,6 +83,7 @@ def folding(combine: Combine, watch: bool) -> Any:
             places, low, high = (builder.extract_value(args[2], field) for field in range(len(Rows._fields)))
             seen, count = e.variable(constant(mask_of(v), 0)), builder.sub(high, low)
             far = e.less(e.int(-1), ahead)
+            is_wide = builder.and_(far, e.less(e.int(WIDE - 1), width))
 
             def look(cells: list[Any]) -> None:
                 """One comparison looks at two vectors."""
@@ -89,6 +100,9 @@ def folding(combine: Combine, watch: bool) -> Any:
                     cells = [e.load(source, e.add(start, j)) for start in starts]
                     for start in starts if fetch else ():
                         e.fetch(source, e.add(start, j, ahead))
+                    if not fetch and not on:
+                        with builder.if_then(is_wide, likely=False):
+                            e.fetch(source, e.add(starts[-1], j, AHEAD))
                     look(cells)
                     total = combine(e, e.load(target, e.add(at, j)), cells[0]) if on else cells[0]
                     for cell in cells[1:]:

@@ -101,10 +101,13 @@ def crossing(combine: Combine, watch: bool) -> Any:
                     low, high = e.cell((ptr, args[2]), r), e.cell((ptr, args[2]), e.add(r, 1))
                     to = e.add(e.mul(r, args[8]), i)
 
-                    def some(count: int) -> None:
+                    def ask(numbers: list[Any]) -> None:
                         with builder.if_then(e.less(e.int(0), args[9]), likely=False):
-                            for q in range(max(count - FRESH, 0), count):
-                                e.fetch((x, args[0]), e.add(args[1], e.cell((places, args[3]), e.add(low, q)), i, args[9]))
+                            for q in numbers:
+                                e.fetch((x, args[0]), e.add(args[1], e.cell((places, args[3]), q), i, args[9]))
+
+                    def some(count: int) -> None:
+                        ask([e.add(low, q) for q in range(max(count - FRESH, 0), count)])
                         cells = [read(e.add(low, q), i, left)[0] for q in range(count)]
                         for a, b in zip(cells[::2], [*cells[1::2], cells[-1]], strict=False):
                             look(a, b)
@@ -113,6 +116,7 @@ def crossing(combine: Combine, watch: bool) -> Any:
                     def all_of_them() -> None:
                         total = e.variable(nothing)
                         with builder.if_then(e.less(low, high)):
+                            ask([e.add(high, -1 - q) for q in range(FRESH)])
                             first = read(low, i, left)[0]
                             look(first, first)
                             builder.store(first, total)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import intrinsic
 
-from windowgrad.kernels.pool.fold_rows import CACHE, FRESH, ahead_of
+from windowgrad.kernels.pool.fold_rows import CACHE, ahead_of, fresh_rows
 from windowgrad.kernels.pool.max.winner_codes import HUGE
 from windowgrad.kernels.pool.packed import rows_of, unpacked
 from windowgrad.kernels.pool.plan import Plan
@@ -67,7 +67,8 @@ def looks_again(p: Plan, cells: int) -> bool:
     """Whether more taps are looked at than a plane has cells, as windows overlap, while all `cells` stay in a cache or lines of
     memory are not asked for ahead; else it is the memory that is waited for.
     """
-    foreseen = cells * LEAST > CACHE and p.plane_in >= FRESH * p.outer * p.width
+    made = cells // max(p.plane_in, 1) * p.plane_out
+    foreseen = (cells + made) * LEAST > CACHE and fresh_rows(p.plane_in, p.outer, p.width)
     return taps_of(p) > p.plane_in and not foreseen
 
 
