@@ -78,6 +78,42 @@ def test_planes_taken_together_have_the_bits_of_planes_taken_row_by_row(case, dt
                     assert same_bits(gx, entry.mean_vjp(params, x, g)[0])
 
 
+BESIDE = [  # geometry, plane: windows side by side, over rows that fill lines
+    (Sliding((2, 2), 2), (7, 32)),
+    (Sliding((3, 2), (3, 2), (1, 1)), (8, 16)),
+    (Sliding((20, 16), (20, 16)), (41, 48)),
+    (Sliding((2, 2), 2, ceil_mode=True), (5, 16)),
+    (Adaptive((3, 4)), (12, 64)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("behind", [0, 1])
+@pytest.mark.parametrize("channels", [1, 32, 48])
+@pytest.mark.parametrize("case", BESIDE, ids=shown)
+def test_gradients_that_are_written_past_the_caches_are_the_same(case, channels, behind, dtype):
+    """Where they begin in a line, and where they do not."""
+    geometry, plane = case
+    params, p, zero = MeanParams(geometry), plan_of(geometry, 2, *plane), entry.WIDE if dtype == "float64" else entry.NARROW
+    shape = (2, *geometry.grid(plane), channels)
+    g = np.random.default_rng(3).standard_normal(shape).astype(dtype)
+    if channels == 1:
+        kernel, given, count = entry.over_planes_back(params, p, zero, 2, False)
+    else:
+        kernel, given, count = entry.over_runs_back(params, p, zero, 2, channels)
+    found = []
+    for least in (1 << 62, 0):
+        plan = p.packed_back.copy()
+        plan[-1] = least
+        told = [plan if each is p.packed_back else each for each in given]
+        gx = guarded(np.full(2 * math.prod(plane) * channels + behind, np.nan, dtype), "end")[behind:]
+        held = [a.view(np.uint16) if dtype == "float16" else a for a in (guarded(g.reshape(-1), "end"), gx)]
+        kernel(*held, *told, 0, count)
+        found.append(gx)
+    assert same_bits(*found)
+    assert not np.isnan(found[0]).any()
+
+
 @pytest.mark.parametrize("planes", [8, 9, 15, 17])
 def test_every_group_writes_its_own_planes_only(planes):
     """The last planes are done with some of another group, which another thread may be writing."""

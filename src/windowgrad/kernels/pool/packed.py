@@ -81,6 +81,12 @@ def unpacked(plan: Any) -> Any:
 
 
 @helper
+def least_past_of(plan: Any) -> int:
+    """From how many bytes on gradients are written past the caches: the last number of a plan that computes cells."""
+    return plan[len(plan) - 1]  # type: ignore[no-any-return]
+
+
+@helper
 def rows_of(windows: Any, row: int) -> Any:
     """The rows that one row of the result sees."""
     return Rows(windows.places, windows.ptr[row], windows.ptr[row + 1])

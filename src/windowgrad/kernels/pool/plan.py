@@ -21,6 +21,7 @@ from windowgrad.kernels.pool.packed import Line, packed
 from windowgrad.kernels.pool.row_pieces import piece_of
 from windowgrad.kernels.pool.sections import SomeBins
 from windowgrad.kernels.pool.window_spans import depth_of
+from windowgrad.kernels.runtime.last_cache import least_past
 from windowgrad.memory import refuse_unallocatable
 
 Array = np.ndarray[Any, Any]
@@ -75,7 +76,7 @@ class Plan:
     def packed_back(self) -> Array:
         """The same for kernels that compute cells: of the rows of a gradient, what each cell row of the plane sees."""
         height, lists = self.plane_in // self.width, (self.back_ptr, self.back_rows, self.start, self.count)
-        return packed(self.line, height, self.plane_out, self.piece, *lists)
+        return packed(self.line, height, self.plane_out, self.piece, *lists, np.array([least_past()]))
 
     @property
     def line(self) -> Line:

@@ -12,6 +12,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from windowgrad.kernels.vector.ops import stored_as
+from windowgrad.kernels.vector.shuffle import converted
 from windowgrad.kernels.vector.types import Vec, pointer
 
 LINE = 64
@@ -36,10 +38,13 @@ def put(builder: Any, x: Any, place: Any, v: Vec, past: Any) -> None:
 
 @intrinsic
 def store_past(typing: Any, a: Any, i: Any, x: Any, past: Any) -> Any:
-    """a[i], a[i + 1], … = the lanes of x, of a's dtype; past the caches if `past` is true, where rows of `a` fill lines."""
+    """As `ops.store`, past the caches if `past` is true, where rows of `a` fill lines."""
+    if (v := stored_as(a, x)) is None:
+        return None
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        put(builder, args[2], pointer(context, builder, a, args[0], args[1], x), x, args[3])
+        where = pointer(context, builder, a, args[0], args[1], v)
+        put(builder, converted(builder, args[2], x, v), where, v, args[3])
         return context.get_dummy_value()
 
     return types.void(a, types.intp, x, types.boolean), emit
