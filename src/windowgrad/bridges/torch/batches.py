@@ -45,8 +45,11 @@ def leading(tensor: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
 # --- the older batching ------------------------------------------------------------------------------------------
 
 
+is_of_old_batch: Callable[[torch.Tensor], bool] = torch._C._functorch.is_legacy_batchedtensor
+
+
 def is_old_batch(tensors: Sequence[torch.Tensor]) -> bool:
-    return any(map(torch._C._functorch.is_legacy_batchedtensor, tensors))
+    return any(map(is_of_old_batch, tensors))
 
 
 def mapped_as_before(call: Callable[..., Any], places: set[int], tensors: Sequence[torch.Tensor]) -> Any:

@@ -67,7 +67,7 @@ def on_numpy_saving(op: Op, params: Params, tensors: Tensors) -> tuple[torch.Ten
 
 def all_shared(op: Op, rule: str, tensors: Tensors) -> list[np.ndarray[Any, Any]]:
     try:
-        return [shared(tensor) for tensor in tensors]
+        return [*map(shared, tensors)]
     except (TypeError, RuntimeError) as error:
         raise refusal(op, rule, tensors) from error
 
@@ -93,18 +93,14 @@ def result_of(
 
 
 def shared(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """The tensor's own memory as an array, whatever its strides."""
-    if tensor.requires_grad:
-        tensor = tensor.detach()
-    if tensor.is_neg():
-        tensor = tensor.resolve_neg()
+    """The tensor's own memory as an array, whatever its strides and whether it is differentiated."""
     array: np.ndarray[Any, Any]
     if tensor.dtype is not torch.bfloat16:
-        array = tensor.numpy()
+        array = tensor.numpy(force=tensor.is_cpu)  # what is elsewhere is not brought here
     elif BFLOAT16 is None:
-        array = tensor.float().numpy()
+        array = tensor.detach().float().numpy()
     else:
-        array = tensor.view(torch.int16).numpy().view(BFLOAT16)
+        array = tensor.detach().view(torch.int16).numpy().view(BFLOAT16)
     return array
 
 

@@ -16,7 +16,7 @@ import torch
 from torch.autograd import Function, forward_ad
 from torch.overrides import has_torch_function
 
-from windowgrad.bridges.torch.batches import is_old_batch, mapped, mapped_as_before, places
+from windowgrad.bridges.torch.batches import is_of_old_batch, is_old_batch, mapped, mapped_as_before, places
 from windowgrad.bridges.torch.graph import stepped
 from windowgrad.bridges.torch.memory import Tensors, are_without_data, on_numpy, on_numpy_saving, value_dtype
 from windowgrad.dispatch import asked
@@ -74,13 +74,15 @@ def is_recorded(tensors: Sequence[torch.Tensor]) -> bool:
 
 def are_unwatched(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether no transform, mode, tracer or subclass has a word to say in a call with these tensors."""
+    for tensor in tensors:
+        if type(tensor) not in PLAIN or is_of_old_batch(tensor):
+            return False
     return (
-        are_plain(tensors)
-        and forward_ad._current_level < 0
-        and not has_torch_function(tensors)
+        forward_ad._current_level < 0
+        and not torch._C._len_torch_dispatch_stack()
         and not torch._C._are_functorch_transforms_active()
         and not torch._C._is_tracing()
-        and not is_old_batch(tensors)
+        and not has_torch_function(tensors)
     )
 
 
