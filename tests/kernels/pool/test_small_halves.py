@@ -136,6 +136,8 @@ DIRECT = {
     "many runs": (Sliding((3, 3), 2, 1), (2, 75, 9, 9)),
     "runs side by side": (Sliding((2, 2), 2), (2, 72, 9, 9)),
     "runs that overlap": (Sliding((3, 5), 1, (1, 2)), (2, 20, 9, 9)),
+    "planes": (Global(2), (3, 20, 6, 8)),
+    "large planes": (Adaptive((1, 1)), (2, 5, 13, 17)),
 }
 
 

@@ -50,8 +50,9 @@ from windowgrad.params import MeanParams
 
 NARROW, WIDE = np.empty(0, np.float32), np.empty(0, np.float64)
 
-MEANS_OF_HALVES = frozenset({mean_near, mean_second, mean_rows_of_few, mean_rows_of_many, mean_runs})
+MEANS_OF_HALVES = frozenset({mean_near, mean_second, mean_rows_of_few, mean_rows_of_many, mean_runs, mean_whole})
 GRADIENTS_OF_HALVES = frozenset({back_rows_of_few, mean_runs_back})
+COPIES_OF_HALVES = frozenset({mean_whole_back, mean_whole_runs_back})
 """Kernels that read and write floats of 16 bits as well."""
 
 DEEP = 15
@@ -172,7 +173,7 @@ def gives_halves(kernel: Any, p: Plan) -> bool:
 
     Windows that are not alike, or have many taps, are added up there.
     """
-    return kernel in GRADIENTS_OF_HALVES and 0 < p.kernel <= DIRECT
+    return kernel in COPIES_OF_HALVES or (kernel in GRADIENTS_OF_HALVES and 0 < p.kernel <= DIRECT)
 
 
 def mean_layout(params: MeanParams, x: Array, shape: tuple[int, ...]) -> Layout:

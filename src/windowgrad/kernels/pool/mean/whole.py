@@ -30,6 +30,7 @@ from windowgrad.kernels.pool.mean.channels import sum_far_runs, sum_near_runs
 from windowgrad.kernels.pool.plan import Plan
 from windowgrad.kernels.pool.row_windows import grouping
 from windowgrad.kernels.runtime.jit import helper, kernel
+from windowgrad.kernels.vector.half import cells
 from windowgrad.kernels.vector.loops import plus
 from windowgrad.kernels.vector.ops import (
     address,
@@ -146,8 +147,9 @@ def mean_group(x: Any, at: int, apart: int, size: int, by: float, wide: Any, y: 
 @kernel
 def mean_whole(x: Any, y: Any, row_divisor: Any, col_divisor: Any, size: int, first: int, last: int) -> None:
     """The planes `first` to `last`, of `size` cells each."""
-    divisor, sums, n = row_divisor[0] * col_divisor[0], address(row_divisor), lanes(x)  # sums are float64 too
-    x, y, plane = address(x), address(y), first
+    divisor, sums = row_divisor[0] * col_divisor[0], address(row_divisor)  # sums are float64 too
+    x, y, plane = cells(x), cells(y), first
+    n = lanes(x)
     while plane < last:
         if n <= size <= NEAR and plane + n <= last:
             mean_group(x, plane * size, size, size, divisor, sums, y, plane)
@@ -222,9 +224,11 @@ def over_whole_runs(size: int, channels: int, planes: int) -> tuple[Any, tuple[i
 @kernel
 def mean_whole_back(g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, size: int, first: int, last: int) -> None:
     """The planes `first` to `last` of the gradient; it is divided as `zero`."""
-    n, work = lanes(gx), np.zeros(2, zero.dtype)
+    work = np.zeros(2, zero.dtype)
     work[0], work[1] = col_divisor[0], row_divisor[0]
     work[0] *= work[1]
+    g, gx = cells(g), cells(gx)
+    n = lanes(gx)
     for plane in range(first, last):
         work[1] = g[plane]
         value, i, end = splat(gx, work[1] / work[0] + work.dtype.type(0)), plane * size, (plane + 1) * size
@@ -240,10 +244,11 @@ def mean_whole_runs_back(
     g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: Any, size: int, width: int, run: int, first: int, last: int
 ) -> None:
     """The rows `first` to `last` of all planes of the gradient, of `width` cells, each a run of channels; divided as `zero`."""
-    n, work, values = lanes(gx), np.zeros(2, zero.dtype), np.zeros(run + lanes(gx), gx.dtype)
+    work, values = np.zeros(2, zero.dtype), np.zeros(run + lanes(gx), gx.dtype)
     work[0], work[1] = col_divisor[0], row_divisor[0]
     work[0] *= work[1]
-    filled, gx, value = -1, address(gx), address(values)
+    filled, g, gx, value = -1, cells(g), cells(gx), cells(values)
+    n = lanes(gx)
     for row in range(first, last):
         plane = row * width // size
         if plane != filled:
