@@ -35,18 +35,39 @@ def large(plane, dtype, last):
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
 
 
-@pytest.mark.parametrize("plane", [(7, 9), (15, 14), (29, 28), (60, 113), (30, 300)], ids=str)
+def quarters(count):
+    """Where four parts of about the same size begin and end."""
+    return list(itertools.pairwise([count * k // 4 for k in range(5)]))
+
+
+@pytest.mark.parametrize("plane", [(7, 9), (15, 14), (29, 28), (60, 113), (31, 300), (9, 601)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("last", [False, True])
-def test_they_have_the_bits_of_their_halves(plane, dtype, last):
+def test_they_have_the_bits_of_their_parts(plane, dtype, last):
+    """The parts stay in a cache, with what is made of them."""
     x = large(plane, dtype, last)
-    half = len(x) // 2
-    assert x.nbytes > CACHE > x[half:].nbytes
+    assert x.nbytes > CACHE > 2 * x[: len(x) // 4].nbytes
     for name, pool in POOLS.items():
         for window in WINDOWS if name in ("max", "avg") else WINDOWS[:2]:
             whole = pool(x, *window)
-            assert settled(whole[:half]) == settled(pool(x[:half], *window)), (name, window)
-            assert settled(whole[half:]) == settled(pool(x[half:], *window)), (name, window)
+            for low, high in quarters(len(x)):
+                assert settled(whole[low:high]) == settled(pool(x[low:high], *window)), (name, window)
+
+
+@pytest.mark.parametrize("channels", [3, 16, 32])
+@pytest.mark.parametrize("last", [False, True])
+def test_large_volumes_have_the_bits_of_their_parts(channels, last):
+    """Windows of many rows, of which they share some or none, and rows of few cells."""
+    x = np.random.default_rng(5).standard_normal((-(-CACHE // (channels << 16)) + 4, channels, 16, 33, 32)).astype(np.float32)
+    x[0, 0, 0, 0, 0], x[-1, -1, -1, -1, -1] = np.nan, -np.inf
+    x = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
+    assert x.nbytes > CACHE > 2 * x[: len(x) // 4].nbytes
+    for pool, window in itertools.product(
+        (wg.max_pool3d, wg.avg_pool3d), [(3, 2, 1), (3, 3), (2, 2), ((1, 5, 4), 2, (0, 2, 1))]
+    ):
+        whole = pool(x, *window)
+        for low, high in quarters(len(x)):
+            assert settled(whole[low:high]) == settled(pool(x[low:high], *window)), (pool.__name__, window)
 
 
 @pytest.mark.parametrize("plane", [(15, 14), (60, 112)], ids=str)
