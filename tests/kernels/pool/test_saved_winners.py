@@ -12,6 +12,7 @@ from windowgrad.geometry import Adaptive, Global, Sliding, place_of
 from windowgrad.kernels.pool import blocks
 from windowgrad.kernels.pool.max import (
     entry,
+    winner_apart,
     winner_codes,
     winner_few,
     winner_gather,
@@ -251,9 +252,14 @@ def test_triples_are_windows_of_three_cells_two_apart():
 
 def test_many_channels_are_paid_as_runs():
     few, enough = winner_codes.LONG - 1, winner_codes.LONG
-    for geometry in (Sliding((3, 3), 2, 1), Sliding((2, 2), 2), Sliding((4, 4), 2), Sliding((9, 9), 9)):
+    for geometry in (Sliding((3, 3), 2, 1), Sliding((2, 2), 2, 0, (1, 2)), Sliding((4, 4), 2), Sliding((2, 2), (1, 2))):
         assert payer(geometry, (20, 20), few) == "winner_scatter"
         assert payer(geometry, (20, 20), enough) == "winner_runs"
+    few, enough = winner_codes.RUN - 1, winner_codes.RUN
+    for geometry in (Sliding((2, 2), 2), Sliding((2, 3), 4, 1, (3, 1)), Sliding((9, 9), 9)):
+        assert payer(geometry, (20, 20), few) == "winner_scatter"
+        assert payer(geometry, (20, 20), enough) == "winner_apart"
+    enough = winner_codes.LONG
     for geometry in (Sliding((5, 5), 2), Sliding((3, 3), (1, 2)), Sliding((3, 3), 2, 1, 2), Adaptive((5, 5))):
         assert payer(geometry, (20, 20), enough) == "winner_scatter"  # more than NEAR windows, or not alike
 
@@ -356,6 +362,27 @@ def test_runs_of_channels_are_paid_like_planes(geometry, shape, channels, dtype)
     codes, gradients = (guarded(np.ascontiguousarray(np.moveaxis(a, 1, -1)), "end").reshape(-1) for a in (saved, g))
     gx = guarded(np.full((2, *spatial, channels), NAN, dtype), "end")
     winner_near.winner_runs(codes, gradients, gx.reshape(-1), plan, channels, 0, 2 * int(plan[0]))
+    assert settled(np.moveaxis(gx, -1, 1)) == settled(in_order(MaxParams(geometry), x, g, saved, staged=False))
+
+
+@every_geometry
+@pytest.mark.parametrize("channels", [8, 13, 16, 27, 48])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("least", [0, 1 << 62])
+def test_runs_of_windows_that_do_not_overlap_are_handed_out(monkeypatch, geometry, shape, channels, dtype, least):
+    """Through the caches, and past them."""
+    shape = (2, channels, *geometry.split(shape)[1])
+    (_, spatial), rng = geometry.split(shape), np.random.default_rng(9)
+    codes = winner_codes.codes_of(geometry, spatial)
+    if not winner_codes.are_apart(codes, winner_codes.RUN):
+        return
+    monkeypatch.setattr(winner_pairs, "least_past", lambda: least)
+    x = drawn([0.0, 1.0, 2.0], shape, 1).astype(dtype)
+    _, saved = MAX.saving(MaxParams(geometry), x)
+    g, plan, along = rng.standard_normal(saved.shape).astype(dtype), winner_pairs.made(geometry, spatial), codes.axes[-1]
+    runs = [guarded(np.ascontiguousarray(np.moveaxis(a, 1, -1)), "end").reshape(-1) for a in (saved, g)]
+    gx = guarded(np.full((2, *spatial, channels), NAN, dtype), "end")
+    winner_apart.winner_apart(*runs, gx.reshape(-1), plan, channels, along.taps, along.stride, 0, 2 * int(plan[0]))
     assert settled(np.moveaxis(gx, -1, 1)) == settled(in_order(MaxParams(geometry), x, g, saved, staged=False))
 
 

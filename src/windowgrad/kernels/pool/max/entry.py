@@ -32,6 +32,7 @@ from windowgrad.kernels.pool.max.rows import max_rows
 from windowgrad.kernels.pool.max.second import max_rows_for, max_second
 from windowgrad.kernels.pool.max.short_rows import has_short_rows, max_short
 from windowgrad.kernels.pool.max.whole_planes import plane_back, plane_tops, plane_winners
+from windowgrad.kernels.pool.max.winner_apart import winner_apart
 from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
 from windowgrad.kernels.pool.max.winner_pairs import winner_pairs
@@ -51,7 +52,7 @@ Kind = tuple[tuple[int, ...], np.dtype[Any]]
 
 TOPS_OF_HALVES = frozenset({max_few_channels, max_near, max_row_taps, max_rows, max_second, max_short})
 WINNERS_OF_HALVES = frozenset({winner_rows, winner_runs})
-GRADIENTS_OF_HALVES = frozenset({winner_near.winner_runs, winner_pairs, winner_triples})
+GRADIENTS_OF_HALVES = frozenset({winner_apart, winner_near.winner_runs, winner_pairs, winner_triples})
 """Kernels that read and write floats of 16 bits as well."""
 
 

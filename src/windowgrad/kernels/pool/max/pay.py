@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windowgrad.geometry import Geometry
-from windowgrad.kernels.pool.max.winner_codes import are_few, are_near, are_pairs, are_triples, codes_of
+from windowgrad.kernels.pool.max.winner_apart import winner_apart
+from windowgrad.kernels.pool.max.winner_codes import are_apart, are_few, are_near, are_pairs, are_triples, codes_of
 from windowgrad.kernels.pool.max.winner_few import few_plan, winner_few
 from windowgrad.kernels.pool.max.winner_gather import winner_gather
 from windowgrad.kernels.pool.max.winner_grid import gather_plan
@@ -26,6 +27,9 @@ def payment(geometry: Geometry, spatial: tuple[int, ...], channels: int) -> tupl
         return winner_triples, (packed,), int(packed[0])
     if channels == 1 and are_few(codes):
         return winner_few, (few_plan(geometry, spatial),), 1
+    if channels > 1 and are_apart(codes, channels):
+        packed, along = pair_plan(geometry, spatial), codes.axes[-1]
+        return winner_apart, (packed, channels, along.taps, along.stride), int(packed[0])
     if codes.gathers:
         packed = gather_plan(geometry, spatial, channels)
         return winner_gather, (packed,), int(packed[0])

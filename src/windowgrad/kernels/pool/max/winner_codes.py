@@ -39,6 +39,9 @@ PAIRED = 4
 LEAST = 8
 """The fewest cells of a row behind its padding for the same: of fewer, each is looked at by itself."""
 
+RUN = 16
+"""The fewest channels for `winner_apart`; it takes as many as a vector has lanes, but of 8 1.4 times as long as scattering."""
+
 NEAR = 4
 """The most windows of a cell for `winner_near`, and the most rows of windows for `winner_triples`."""
 
@@ -147,6 +150,12 @@ def has_triples(codes: Codes) -> bool:
 def are_triples(codes: Codes) -> bool:
     """Whether they are, rows are long, and few rows of windows see a cell."""
     return has_triples(codes) and codes.axes[-1].out >= LONG and windows_of_a_cell(codes.axes[:-1]) <= NEAR
+
+
+def are_apart(codes: Codes, channels: int) -> bool:
+    """Whether windows do not overlap and have cells side by side along the row, and channels, which stand last, are many."""
+    alike = all(0 < axis.span <= axis.stride for axis in codes.axes)
+    return channels >= RUN and alike and codes.axes[-1].step == 1 and not codes.are_places
 
 
 def are_near(codes: Codes, channels: int) -> bool:

@@ -5,10 +5,10 @@ tap), in the order of the windows, one for each row and one for each column of c
 in the same order, but nothing is cleared before, and no addition waits for another one in memory. A cell is a run of channels,
 and so are the codes of an output. Chosen by `winner_codes.are_near`; `winner_triples`, for channels first, reads the same plan.
 
-Measured, 32×112×112×64, two threads: 1.4 ms for 2×2 with a stride of 2 and 1.9 for 3×3, where the caches are passed by
-(`vector.past`); through them 2.9 and 3.7, `winner_scatter` 5.7 for 3×3. The beginning of a cell costs 40 cycles, so few
-channels would take longer (`winner_codes.LONG`). Entries that were read again in every step, with a loop over them, took 1.3
-times as long.
+Measured, 32×112×112×64, two threads: 1.9 ms for 3×3 with a stride of 2, where the caches are passed by (`vector.past`); through
+them 3.7, `winner_scatter` 5.7. The beginning of a cell costs 40 cycles, so few channels would take longer
+(`winner_codes.LONG`), and windows that do not overlap have a kernel of their own (`winner_apart`). Entries that were read again
+in every step, with a loop over them, took 1.3 times as long.
 """
 
 from __future__ import annotations
