@@ -45,7 +45,7 @@ from windowgrad.kernels.vector.ops import (
     store,
     store_part,
 )
-from windowgrad.kernels.vector.registers import wide_lanes
+from windowgrad.kernels.vector.registers import load_wide_part, wide_lanes
 from windowgrad.kernels.vector.shuffle import convert, sum_of_lanes
 
 LEAST = 9
@@ -228,10 +228,17 @@ def mean_whole_back(g: Any, gx: Any, row_divisor: Any, col_divisor: Any, zero: A
     work[0], work[1] = col_divisor[0], row_divisor[0]
     work[0] *= work[1]
     g, gx = cells(g), cells(gx)
-    n = lanes(gx)
+    n, many, zeros = lanes(gx), wide_lanes(gx), load_wide_part(gx, 0, 0)
     for plane in range(first, last):
         work[1] = g[plane]
-        value, i, end = splat(gx, work[1] / work[0] + work.dtype.type(0)), plane * size, (plane + 1) * size
+        share, i, end = work[1] / work[0] + work.dtype.type(0), plane * size, (plane + 1) * size
+        value, more = splat(gx, share), splat(zeros, share)
+        while i + 4 * many <= end:
+            store(gx, i, more)
+            store(gx, i + many, more)
+            store(gx, i + 2 * many, more)
+            store(gx, i + 3 * many, more)
+            i += 4 * many
         while i + n <= end:
             store(gx, i, value)
             i += n
