@@ -137,7 +137,7 @@ DIRECT = {
     "runs side by side": (Sliding((2, 2), 2), (2, 72, 9, 9)),
     "runs that overlap": (Sliding((3, 5), 1, (1, 2)), (2, 20, 9, 9)),
     "planes": (Global(2), (3, 20, 6, 8)),
-    "large planes": (Adaptive((1, 1)), (2, 5, 13, 17)),
+    "large planes": (Adaptive((1, 1)), (2, 21, 13, 17)),
 }
 
 

@@ -24,6 +24,7 @@ from windowgrad.kernels.pool.max.entry import (
     topper,
 )
 from windowgrad.kernels.pool.max.find import comparable, laid_out_for, search, way_of
+from windowgrad.kernels.pool.max.last_planes import TIED, TWICE, gradient_shared, last_planes, winners_shared
 from windowgrad.kernels.pool.max.many_rows import goes_by_axes as by_axes
 from windowgrad.kernels.pool.max.pay import payment
 from windowgrad.kernels.pool.mean.entry import (
@@ -39,7 +40,7 @@ from windowgrad.kernels.pool.mean.entry import (
     sums,
     telling,
 )
-from windowgrad.kernels.pool.small import INDICES, Chosen, Ready, held_as, job, named, prepare_mean, ready
+from windowgrad.kernels.pool.small import INDICES, Chosen, Kind, Ready, held_as, job, named, prepare_mean, ready
 from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.kernels.vector.halves import seen_as
 from windowgrad.params import MaxParams, MeanParams
@@ -130,8 +131,10 @@ def saving_last(params: MaxParams, x: Array, seen: np.dtype[Any] | None = None) 
     """The maximum and the names of its winners; `seen` is the dtype as which a kernel sees floats of 16 bits."""
     geometry, shape, dtype = params.geometry, x.shape, x.dtype if seen is None else NARROW.dtype
     kind = max_saves(params, (shape, x.dtype))
-    if kind is None or isinstance(geometry, Global) or not is_channels_last(x, geometry, shape):
+    if kind is None or not is_channels_last(x, geometry, shape):
         return None
+    if isinstance(geometry, Global):
+        return None if seen is not None else saving_planes(params, x, kind)
     if dtype not in (NARROW.dtype, WIDE.dtype) or is_long(geometry, shape) or blocks(geometry, x, x.dtype) is not None:
         return None
     layout, form = laid_out_for(params, x, shape, True)
@@ -153,11 +156,50 @@ def saving_last(params: MaxParams, x: Array, seen: np.dtype[Any] | None = None) 
     return call
 
 
+def saving_planes(params: MaxParams, x: Array, kind: Kind) -> Ready | None:
+    """The maximum of whole planes and the names of its winners, which are of this kind; with `wanted=False`, no values."""
+    geometry, dtype = params.geometry, x.dtype
+    if dtype not in (NARROW.dtype, WIDE.dtype) or (layout := last_planes(geometry, x)) is None:
+        return None
+    chosen, (into, _) = winners_shared(layout, dtype, TWICE if params.ties == "first" else TIED), moves(layout, x.ndim)
+    find, out, none = job(chosen, x.nbytes), geometry.out_shape(x.shape), np.empty(0, dtype)
+    new, new_names = maker(out, dtype), maker(*kind)
+
+    def call(x: Array, wanted: bool = True) -> tuple[Array, Array]:
+        y, found = new(out, dtype) if wanted else none, new_names(*kind)
+        find(x.transpose(into).ravel(), y.ravel(), found.ravel())
+        return y, found
+
+    return call
+
+
+def paying_planes(params: MaxParams, x: Array, g: Array) -> Ready | None:
+    """The gradient of whole planes from the names of the winners, which are found if they were not saved."""
+    shape, dtype, kind = x.shape, x.dtype, max_saves(params, (x.shape, x.dtype))
+    layout = last_planes(params.geometry, x)
+    if layout is None or kind is None or g.dtype != dtype or not g.flags.carray or not g.size:
+        return None
+    if (save := saving_planes(params, x, kind)) is None:
+        return None
+    pay, (into, back) = job(gradient_shared(layout, params.ties == "split"), x.nbytes), moves(layout, x.ndim)
+    out = tuple(shape[axis] for axis in into)
+    new = maker(out, dtype)
+
+    def call(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+        found, gx = save(x, False)[1] if saved is None else saved, new(out, dtype)
+        pay(x.transpose(into).ravel(), found.ravel(), g.ravel(), gx.ravel())
+        return (gx.transpose(back),)
+
+    return call
+
+
 def paying_last(params: MaxParams, x: Array, g: Array, seen: np.dtype[Any] | None = None) -> Ready | None:
     """The gradient to the first winners from their names; where these were not saved, `entry` finds them. `seen` as before."""
     geometry, shape, dtype = params.geometry, x.shape, x.dtype
+    if isinstance(geometry, Global):
+        return None if seen is not None else paying_planes(params, x, g)
     last = is_channels_last(x, geometry, shape) and stands_last(g, len(shape) - geometry.rank - 1)
-    if not last or params.ties != "first" or isinstance(geometry, Global) or max_saves(params, (shape, dtype)) is None:
+    if not last or params.ties != "first" or max_saves(params, (shape, dtype)) is None:
         return None
     if (seen is None and dtype not in (NARROW.dtype, WIDE.dtype)) or g.dtype != dtype or x.size == 0 or g.size == 0:
         return None

@@ -20,9 +20,9 @@ from windowgrad.kernels.pool.layout import Form, Layout, is_channels_last, kept_
 from windowgrad.kernels.pool.long_rows import is_long, is_plain
 from windowgrad.kernels.pool.max import long_rows, winner_near, winner_strips
 from windowgrad.kernels.pool.max.few_channels import max_few_channels
-from windowgrad.kernels.pool.max.find import carried, comparable, compared, find, laid_out_for, least, sum_dtype
+from windowgrad.kernels.pool.max.find import comparable, compared, find, laid_out_for, least, sum_dtype
 from windowgrad.kernels.pool.max.lanes import max_lanes, takes_lanes
-from windowgrad.kernels.pool.max.last_planes import last_gradient, last_planes, last_winners_of_planes
+from windowgrad.kernels.pool.max.last_planes import last_gradient, last_plane_winners, last_planes, last_winners_of_planes
 from windowgrad.kernels.pool.max.many_rows import goes_by_axes, max_axes
 from windowgrad.kernels.pool.max.near import max_near
 from windowgrad.kernels.pool.max.pay import payment
@@ -37,7 +37,7 @@ from windowgrad.kernels.pool.max.winner_codes import codes_of
 from windowgrad.kernels.pool.max.winner_columns import tied_columns, tied_columns_back, tied_in_place, tied_in_place_back
 from windowgrad.kernels.pool.max.winner_pairs import winner_pairs
 from windowgrad.kernels.pool.max.winner_rows import winner_rows
-from windowgrad.kernels.pool.max.winner_runs import looks_at_taps, winner_runs
+from windowgrad.kernels.pool.max.winner_runs import carried, looks_at_taps, winner_runs
 from windowgrad.kernels.pool.max.winner_triples import winner_triples
 from windowgrad.kernels.pool.near_rows import is_near
 from windowgrad.kernels.pool.one_by_one import take
@@ -51,7 +51,7 @@ Kind = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of an array."""
 
 TOPS_OF_HALVES = frozenset({max_few_channels, max_near, max_row_taps, max_rows, max_second, max_short})
-WINNERS_OF_HALVES = frozenset({winner_rows, winner_runs})
+WINNERS_OF_HALVES = frozenset({last_plane_winners, winner_rows, winner_runs})
 GRADIENTS_OF_HALVES = frozenset({winner_apart, winner_near.winner_runs, winner_pairs, winner_triples})
 """Kernels that read and write floats of 16 bits as well."""
 
@@ -327,9 +327,7 @@ def of_planes(params: MaxParams, x: Array, wanted: bool = True) -> tuple[Array, 
     if (layout := last_planes(params.geometry, x)) is not None:
         values = compared(layout.stored(x))
         y, found = empty((planes if wanted else 0,), values.dtype), empty((planes,), np.int64)
-        last_winners_of_planes(layout, values, y, found, carried(values.dtype))
-        if params.ties == "first":
-            found &= -2
+        last_winners_of_planes(layout, values, y, found, params.ties != "first")
         return cast(y, x.dtype).reshape(shape) if wanted else y, found.reshape(lead)
     values = ordered(x)
     y, found = empty((planes if wanted else 0,), values.dtype), empty((planes,), np.int64)

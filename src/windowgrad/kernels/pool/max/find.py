@@ -15,10 +15,12 @@ from windowgrad.geometry import Geometry
 from windowgrad.kernels.arrays import Array, computed, ordered
 from windowgrad.kernels.pool.layout import Form, Layout, laid_out
 from windowgrad.kernels.pool.max import winner_codes, winner_strips
+from windowgrad.kernels.pool.max.last_planes import PLACES, winners_shared
+from windowgrad.kernels.pool.max.last_planes import SOME as MANY
 from windowgrad.kernels.pool.max.winner_codes import codes_of, outer_sum, pitches
 from windowgrad.kernels.pool.max.winner_plan import Names, packed_rows
 from windowgrad.kernels.pool.max.winner_rows import winner_rows
-from windowgrad.kernels.pool.max.winner_runs import channel_groups, looks_again, looks_at_taps, runs_names, winner_runs
+from windowgrad.kernels.pool.max.winner_runs import carried, channel_groups, looks_again, looks_at_taps, runs_names, winner_runs
 from windowgrad.kernels.pool.max.winner_search import winner_search
 from windowgrad.kernels.pool.max.winner_tops import finds_tops, winner_tops
 from windowgrad.kernels.pool.plan import Plan, plan
@@ -57,11 +59,6 @@ def comparable(dtype: Any, itemsize: int = 4) -> Any:
 def sum_dtype(primal: Any, dtype: Any) -> Any:
     """The dtype in which a gradient of `dtype` is summed: float64 beside cells of eight bytes."""
     return np.float32 if max(comparable(primal).itemsize, computed(dtype).itemsize) == 4 else np.float64
-
-
-def carried(dtype: Any) -> Array:
-    """An empty array of the dtype in which kernels carry names: an integer as wide as the cells."""
-    return np.empty(0, np.int32 if dtype.itemsize == 4 else np.int64)
 
 
 def reduces_rows(p: Plan, channels: int = 1) -> bool:
@@ -107,7 +104,8 @@ def made(
     if form == "alone":
         names = place_names(p) if places else tap_names(geometry, spatial, p, channels, form)
         skip = None if places else np.asarray(geometry.tables(spatial)[-1].skip, dtype=np.int64)
-        return Way(names.row_starts, None, runs_names(p, names, skip), "runs")
+        kernel = "planes" if is_plane(geometry, spatial, p, channels) else "runs"
+        return Way(names.row_starts, None, runs_names(p, names, skip), kernel)
     strips = winner_strips.output_strips(p, spatial, uncut, spans)
     names = place_names(p) if places else tap_names(geometry, spatial, p, channels, form)
     if reduces_rows(p):
@@ -119,6 +117,14 @@ def made(
 
 
 kept = keep(made)
+
+
+def is_plane(geometry: Geometry, spatial: tuple[int, ...], p: Plan, channels: int) -> bool:
+    """Whether the one window sees a whole plane, so that taps are called as places are, and channels are many."""
+    if p.plane_out != 1 or channels < MANY or not 0 < p.plane_in < winner_codes.HUGE:
+        return False
+    seen = int(p.row_cells[0]) * int(p.count[0])
+    return seen == p.plane_in and all(axis.taps == axis.n for axis in codes_of(geometry, spatial).axes)
 
 
 def way_of(geometry: Geometry, spatial: tuple[int, ...], channels: int, form: Form, places: bool, itemsize: int) -> Way:
@@ -163,6 +169,8 @@ def find(
 def search(way: Way, layout: Layout, dtype: Any) -> tuple[Any, tuple[Any, ...], int]:
     """The kernel that finds winners, what it is told besides its arrays, and how much of it there is to share."""
     p = layout.plan
+    if way.kernel == "planes":
+        return winners_shared(layout, dtype, PLACES)
     if way.kernel == "runs":
         group, groups = channel_groups(p, layout.planes, layout.channels)
         given = carried(dtype), way.names, p.packed, np.int64(layout.channels), np.int64(group)

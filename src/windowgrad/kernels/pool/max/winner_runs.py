@@ -83,6 +83,11 @@ def channel_groups(p: Plan, planes: int, channels: int) -> tuple[int, int]:
     return group, max(1, math.ceil(channels / group))
 
 
+def carried(dtype: Any) -> Array:
+    """An empty array of the dtype in which kernels carry names: an integer as wide as the cells."""
+    return np.empty(0, np.int32 if dtype.itemsize == 4 else np.int64)
+
+
 class Names(NamedTuple):
     """What winners are called: the name of tap t of window j in row q is rows[q] + starts[j] + t · step."""
 
