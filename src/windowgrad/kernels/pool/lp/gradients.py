@@ -73,15 +73,23 @@ def lp_saving(params: LpParams, x: Array) -> tuple[Array, Array]:
         y = wide_norms_last(p, layout, flat(layout.stored(x)))
         if y is not None:
             saved = layout.finished(y, layout.out_shape, WIDE)
-            return saved.astype(x.dtype), saved
+            return layout.finished(narrowed(y, x.dtype), layout.out_shape, x.dtype), saved
     plan, planes = planned_for(params.geometry, x.shape)
     saved = wide_norms(p, plan, planes, flat(x)).reshape(params.geometry.out_shape(x.shape))
     return narrowed(saved, x.dtype), saved
 
 
 def narrowed(saved: Array, dtype: Any) -> Array:
-    with np.errstate(all="ignore"):
-        return saved.astype(dtype)
+    """What was saved, in a row, as numbers of the dtype."""
+    y = empty(saved.shape, dtype)
+    cells, places = saved.reshape(-1), y.reshape(-1)
+
+    def change(first: int, last: int) -> None:
+        with np.errstate(all="ignore"):
+            places[first:last] = cells[first:last]
+
+    threads.run(change, saved.size, saved.nbytes)
+    return y
 
 
 def gradients(params: LpParams, x: Array, g: Array, saved: Array | None) -> tuple[Array, Array]:
