@@ -10,7 +10,7 @@ import numpy as np
 from windowgrad.dtypes import float_of
 from windowgrad.geometry import Global
 from windowgrad.kernels.arrays import Array, computed, flat, summed
-from windowgrad.kernels.pool.blocks import blocks
+from windowgrad.kernels.pool.blocks import COPIED, blocks
 from windowgrad.kernels.pool.layout import Layout, into_memory, is_channels_last, out_of_memory, stands_last
 from windowgrad.kernels.pool.long_rows import is_long
 from windowgrad.kernels.pool.max.entry import (
@@ -40,7 +40,8 @@ from windowgrad.kernels.pool.mean.entry import (
     sums,
     telling,
 )
-from windowgrad.kernels.pool.small import INDICES, Chosen, Kind, Ready, held_as, job, named, prepare_mean, ready
+from windowgrad.kernels.pool.small import INDICES, Chosen, Kind, Ready, held_as, job, named, prepare_max, prepare_mean, ready
+from windowgrad.kernels.pool.small_views import way_in
 from windowgrad.kernels.runtime.buffers import maker
 from windowgrad.kernels.vector.halves import seen_as
 from windowgrad.params import MaxParams, MeanParams
@@ -134,7 +135,7 @@ def saving_last(params: MaxParams, x: Array, seen: np.dtype[Any] | None = None) 
     if kind is None or not is_channels_last(x, geometry, shape):
         return None
     if isinstance(geometry, Global):
-        return None if seen is not None else saving_planes(params, x, kind)
+        return None if seen is not None else saving_planes(params, x, kind) or saving_copied(params, x)
     if dtype not in (NARROW.dtype, WIDE.dtype) or is_long(geometry, shape) or blocks(geometry, x, x.dtype) is not None:
         return None
     layout, form = laid_out_for(params, x, shape, True)
@@ -193,11 +194,33 @@ def paying_planes(params: MaxParams, x: Array, g: Array) -> Ready | None:
     return call
 
 
+def saving_copied(params: MaxParams, x: Array) -> Ready | None:
+    """The same of few channels, which a kernel copies to stand first."""
+    ready, way = prepare_max("saving", params, (x.shape, x.dtype)), way_in(x)
+    return None if ready is None or way is None else lambda x: ready(way(x))
+
+
+def paying_copied(params: MaxParams, x: Array, g: Array) -> Ready | None:
+    """The gradient of whole planes of few channels, which stand first in it; cells are copied only if they are looked at."""
+    if not g.flags.carray or g.dtype != x.dtype or x.size >= COPIED:
+        return None
+    ready, way, none = prepare_max("vjp", params, (x.shape, x.dtype), (g.shape, g.dtype)), way_in(x), np.empty(0, x.dtype)
+    if ready is None or way is None:
+        return None
+
+    def call(x: Array, g: Array, saved: Array | None = None) -> tuple[Array]:
+        several = saved is None or (params.ties != "first" and (saved & 1).any())
+        gx: tuple[Array] = ready(way(x) if several else none, g, *(() if saved is None else (saved,)))
+        return gx
+
+    return call
+
+
 def paying_last(params: MaxParams, x: Array, g: Array, seen: np.dtype[Any] | None = None) -> Ready | None:
     """The gradient to the first winners from their names; where these were not saved, `entry` finds them. `seen` as before."""
     geometry, shape, dtype = params.geometry, x.shape, x.dtype
     if isinstance(geometry, Global):
-        return None if seen is not None else paying_planes(params, x, g)
+        return None if seen is not None else paying_planes(params, x, g) or paying_copied(params, x, g)
     last = is_channels_last(x, geometry, shape) and stands_last(g, len(shape) - geometry.rank - 1)
     if not last or params.ties != "first" or max_saves(params, (shape, dtype)) is None:
         return None
