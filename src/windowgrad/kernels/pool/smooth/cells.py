@@ -84,8 +84,8 @@ PAST = 13
 """The place of the bytes from which on gradients are written past the caches."""
 
 AHEAD = 8192
-"""How many cells before they are weighed their lines are asked for. With 2048, which is less than a window of planes or of volumes
-reaches over, 2×2×2×2 windows with a stride of 2 on 32×8×16×16×16×16 took 1.5 times as long, 2×2×2 windows on 16×16×32×56×56 1.65.
+"""How many cells before they are weighed their lines are asked for. With 2048, which is less than a window of volumes reaches
+over, 2×2×2×2 windows with a stride of 2 on 32×8×16×16×16×16 took 1.5 times as long, 2×2×2 windows on 16×16×32×56×56 1.65.
 """
 
 
