@@ -136,6 +136,7 @@ def pooled(op: Op, dtype: np.dtype[Any]) -> Iterator[Step]:
     few, signals = np.moveaxis(cells((3, 41, 41, 3), dtype), -1, 1), cells((2, 1024), dtype)
     for layout, geometry, x in (
         ("few channels last", POOLING[""], few),
+        ("one bin of few channels last", POOLING["one bin"], few),
         ("long rows", POOLING["of one axis"], signals),
         ("long rows, at every cell", Sliding((5,), 1, 2), signals),
     ):
