@@ -41,6 +41,7 @@ def main(rank: int, folder: Path) -> None:
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     found = gradients(DistributedDataParallel(network().double()), batch()[rank::2])
     torch.save(found, folder / f"{rank}.pt")
+    dist.barrier()  # neither ends while the other still talks to it
     dist.destroy_process_group()
 
 
